@@ -1,13 +1,17 @@
-"""Binlog files and servers: a file's number, whose binlog a change was read from, and whose server it is."""
+"""What binlogs tell: a file's number, whose binlog a change was read from, whose server it is, rollbacks."""
 
 import functools
 import re
 
 from lakehouse.errors import DecodeError
 
+# an XA transaction's rows are logged when it is prepared, those of one that did what no rollback undoes at
+# its end: a rollback behind them undoes what was sent
+ROLLED_BACK = "a transaction was rolled back after its rows had been sent, and nothing tells which they are"
 # a server id, and the base name of its binlog's files
 Server = tuple[int, str]
 _MARIADB_GTID = re.compile(r"\d+-\d+-\d+", re.A)
+_UNDOES = re.compile(r"\s*(?:XA\s+)?ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.I)
 _MYSQL_GTID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:", re.I | re.A)
 
 
@@ -32,3 +36,8 @@ def rules_of_gtid(gtid: str | None) -> str | None:
     if not gtid:
         return None
     return "mariadb" if _MARIADB_GTID.match(gtid) else "mysql" if _MYSQL_GTID.match(gtid) else None
+
+
+def undoes(statement: str) -> bool:
+    """Whether a statement rolls back a transaction, and not only what came after a savepoint."""
+    return _UNDOES.match(statement) is not None

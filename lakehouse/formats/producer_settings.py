@@ -68,6 +68,16 @@ CANAL: Settings = {
         None, "true", "the table's shape goes stale and columns shift"
     ),
     "canal.instance.filter.query.dml": Setting(None, "true", "statements that changed rows leave no trace"),
+    "canal.instance.filter.query.dcl": Setting(
+        None, "true", "statements that Canal's parser does not know, DROP DATABASE too, leave no trace"
+    ),
+    "canal.instance.filter.table.error": Setting(None, "true", "rows that fit no known table are left out"),
+    "canal.instance.filter.rows": Setting(None, "true", "no row is sent"),
+    "canal.instance.connectionCharset": Setting(
+        None,
+        "gbk|gb2312|gb18030|big5|iso-8859-1|latin1",
+        "text of columns in UTF-8 is other text",
+    ),
     "canal.mq.partitionHash": Setting(
         None,
         ".+",
@@ -95,6 +105,9 @@ DEBEZIUM: Settings = {
     "post.processors": Setting(
         None, ".+", "a column that is read again has a later value than its change gave it"
     ),
+    "message.key.columns": Setting(
+        None, ".+", "rows of a snapshot that share such a key are told apart by nothing: their table is held"
+    ),
     "skipped.operations": Setting("t", "(.*,)?\\s*t\\s*(,.*)?", "truncates never arrive"),
     "bigint.unsigned.handling.mode": Setting(
         "long",
@@ -104,8 +117,8 @@ DEBEZIUM: Settings = {
     "decimal.handling.mode": Setting("precise", "double", "decimals are rounded to doubles"),
     "time.precision.mode": Setting(
         None,
-        "adaptive|connect|isostring",
-        "times outside 0 to 24 hours or below a millisecond are lost",
+        "adaptive|connect|isostring|nanoseconds",
+        "times that the mode can't hold are lost",
     ),
     "replace.null.with.default": Setting(
         "true", "true", "NULL in a column with a default becomes the default"

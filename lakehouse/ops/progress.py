@@ -264,9 +264,9 @@ class ServerPlace(NamedTuple):
     shard: str
 
 
-class BinlogPlace(msgspec.Struct, frozen=True):
+class BinlogPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was streamed at a place: server ids, the last of them, and the highest (file number, offset), ()
-    before the first event."""
+    before the first event; `tops`: the highest of each id, which records of an older lakehouse lack."""
 
     topic: str
     incarnation: str
@@ -276,6 +276,7 @@ class BinlogPlace(msgspec.Struct, frozen=True):
     high: tuple[int, ...]
     ids: tuple[int, ...]
     was: int | None
+    tops: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     @property
     def place(self) -> ServerPlace:

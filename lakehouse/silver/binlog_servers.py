@@ -5,12 +5,13 @@ Each place (a partition of a topic; of a shard, where DTS has several) is looked
 offsets, at what was streamed:
 
     another base name    `mysql-bin` where the source's files, in this epoch, are called otherwise
-    a lower position     of a server id that this place has not had before, below the highest that it had
+    a lower position     of a server id that this place has not had before, below the highest that it had; or
+                         of one that goes on above its own highest, below another's
     another shard        beside one that the feed has had in this epoch, in any place
 
-A connector that restarts goes back with ids that are known. A replica passes on its primaries' ids, each
-first met above what came before. Neither is a change; nor is server id 0, which snapshots carry. What changed
-stands until an epoch is raised above it.
+A connector that restarts goes back with ids that are known, to what came before. A replica passes on its
+primaries' ids, each first met above what came before. Neither is a change; nor is server id 0, which
+snapshots carry. What changed stands until an epoch is raised above it.
 """
 
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ _SHARD = "ShardId"
 
 class Met(msgspec.Struct, array_like=True):
     """The first event of a server in a stretch: its record's offset, its place in the binlog, the highest and
-    the id before it.
+    the id before it. `is_back`: one of a server that was met before, which goes on below another's.
     """
 
     server: Server
@@ -36,11 +37,12 @@ class Met(msgspec.Struct, array_like=True):
     at: tuple[int, ...]
     before: tuple[int, ...]
     was: int | None
+    is_back: bool = False
 
 
 class Stretch(msgspec.Struct, array_like=True):
     """Records of one place and epoch between which there is no other, and the servers that they come from.
-    `high` is a position.
+    `high` is a position, and so are `tops`, the highest of each server id.
     """
 
     topic: str
@@ -53,6 +55,17 @@ class Stretch(msgspec.Struct, array_like=True):
     high: tuple[int, ...] = ()
     met: list[Met] = []
     was: int | None = None
+    tops: dict[int, tuple[int, ...]] = {}
+
+    def add_back(self, back: Met) -> None:
+        """Note that a server goes on at a place below another's. The highest of its places counts: lower ones
+        may have been read before.
+        """
+        for met in self.met:
+            if met.is_back and met.server == back.server:
+                met.at = back.at
+                return
+        self.met.append(back)
 
 
 class Stretches:
@@ -84,10 +97,15 @@ class Stretches:
             found = getattr(event, "server", None)
             if found is not None:
                 position = event.position  # type: ignore[union-attr]
+                top, was = now.tops.get(found[0], ()), now.was
                 if found is not server:
                     if all(known.server != found for known in now.met):
-                        now.met.append(Met(found, now.last, position[1:3], high[1:3], was=now.was))
+                        now.met.append(Met(found, now.last, position[1:3], high[1:3], was=was))
                     now.was, server = found[0], found
+                if position > top:
+                    if top[1:3] < position[1:3] < high[1:3] and top:
+                        now.add_back(Met(found, now.last, position[1:3], high[1:3], was=was, is_back=True))
+                    now.tops[found[0]] = position
                 if position > high:
                     high = position
         self._server, now.high = server, high
@@ -127,12 +145,14 @@ def updated_servers(known: Servers | None, stretches: Iterable[Stretch]) -> Serv
         place = ServerPlace(stretch.topic, stretch.incarnation, stretch.partition, stretch.shard)
         before = places.get(place)
         if before is None or before.epoch < stretch.epoch:
-            before = BinlogPlace(*place, epoch=stretch.epoch, high=(), ids=(), was=None)
+            before = BinlogPlace(*place, epoch=stretch.epoch, high=(), ids=(), was=None, tops=())
         ids, called = before.ids, names.get((stretch.epoch, stretch.shard), ())
+        tops = dict(before.tops)
         changes += _shard_change(stretch, places.values(), changes)
         for met in stretch.met:
             server_id, base = met.server
-            lower = server_id not in ids and met.at < max(before.high, met.before)
+            has_top = server_id not in before.ids or server_id in tops  # an older lakehouse has none
+            lower = has_top and tops.get(server_id, ()) < met.at < max(before.high, met.before)
             renamed = bool(called) and base not in called
             if (lower or renamed) and not _is_among(changes, stretch.epoch, met.server):
                 was = before.was if met.was is None else met.was
@@ -144,7 +164,11 @@ def updated_servers(known: Servers | None, stretches: Iterable[Stretch]) -> Serv
             called = called if base in called else (*called, base)
         names[stretch.epoch, stretch.shard] = called
         high = max(before.high, stretch.high[1:3])
-        places[place] = BinlogPlace(*place, epoch=before.epoch, high=high, ids=ids, was=stretch.was)
+        for server_id, top in stretch.tops.items():
+            tops[server_id] = max(tops.get(server_id, ()), top[1:3])
+        places[place] = BinlogPlace(
+            *place, epoch=before.epoch, high=high, ids=ids, was=stretch.was, tops=tuple(tops.items())
+        )
     if not places:
         return None
     told = (BinlogNames(epoch, shard, called) for (epoch, shard), called in names.items())

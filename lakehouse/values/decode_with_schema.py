@@ -24,17 +24,25 @@ from typing import Any
 
 from lakehouse.schema import INTEGER_BITS, ColumnType
 from lakehouse.values.normal_form import (
+    PRINTED,
     Rule,
     bytes_of,
     duration_text,
     normal_form,
     text_of,
     vector_text,
+    whole_uuid,
 )
-from lakehouse.values.scalars import ZONED, decimal_of_double, timestamp_utc
+from lakehouse.values.scalars import (
+    ZONED,
+    decimal_of_double,
+    timestamp_utc,
+    whole_milliseconds,
+    whole_nanoseconds,
+)
 from lakehouse.values.told_bytes import (
     integer_text,
-    read_other_text,
+    read_canal_text,
     read_told_binary,
     read_told_bits,
     read_told_json,
@@ -44,6 +52,9 @@ from lakehouse.values.told_bytes import (
 )
 
 Modes = Mapping[str, str]
+# settings of Debezium's encoding: a connector before 2.6, and UUIDs of MariaDB's that may lack zero bytes
+OLD_CONNECTOR, CUT_UUIDS = "connector.before", "uuid.zeros"
+_OLD_NEGATIVE_TIME = re.compile(r"-\d{2,3}:\d\d:(?:03|\d\d\.(?:147483|147000|048576))", re.A)
 _LONG_NUMBER = re.compile(r"-?\d{1,65}\.(\d{1,130})", re.A)
 
 # what a number of any type of the server stays far below, and JSON and Python can write
@@ -246,9 +257,9 @@ def _read_datetime(column_type: ColumnType, modes: Modes) -> Rule:
         if type(value) is not int:
             return value
         try:
-            seconds, rest = divmod(value, ticks)
+            seconds, rest = divmod(whole_nanoseconds(value) if ticks == 1_000_000_000 else value, ticks)
             return (_EPOCH + timedelta(0, seconds, rest * 1_000_000 // ticks)).isoformat(" ", digits)
-        except OverflowError:
+        except (OverflowError, ValueError):
             return value
 
     return moment
@@ -269,15 +280,44 @@ def _read_timestamp(_: ColumnType, __: Modes) -> Rule:
 
 
 def _read_time(column_type: ColumnType, modes: Modes) -> Rule:
-    ticks = _ticks(column_type, modes, "adaptive")
+    ticks, digits = _ticks(column_type, modes, "adaptive"), column_type.length or 0
+    told = _doubtful_text if OLD_CONNECTOR in modes else _without_z
 
     def duration(value: Any) -> Any:
+        if type(value) is str:
+            return told(value)
+        millis = value.get("milliseconds") if type(value) is dict else value if ticks == 1_000 else None
+        if type(millis) is int:
+            whole = whole_milliseconds(millis, digits)
+            return {"milliseconds": millis} if whole is None else told(duration_text(whole * 1_000))
         if type(value) is not int:
-            return value.removesuffix("Z") if type(value) is str else value
+            return value
         micros = abs(value) * 1_000_000 // ticks
-        return duration_text(-micros if value < 0 else micros)
+        return told(duration_text(-micros if value < 0 else micros))
 
     return duration
+
+
+def _doubtful_text(text: str) -> Any:
+    """Connectors before 2.6 read -12:30:00 as -12:30:03 in the stream, -12:00:00 as -12:04:03, and a negative
+    TIME(n) without a fraction with 1.147483 seconds more, or 0.048576 where it has six decimals.
+    """
+    return {"text": text} if _OLD_NEGATIVE_TIME.fullmatch(text) else text.removesuffix("Z")
+
+
+def _without_z(text: str) -> str:
+    return text.removesuffix("Z")
+
+
+def _read_uuid(column_type: ColumnType, modes: Modes) -> Rule | None:
+    if column_type.base != "uuid" or CUT_UUIDS not in modes:
+        return None
+
+    def uuid(value: Any) -> Any:
+        is_uuid = type(value) is str and PRINTED["uuid"].fullmatch(value)
+        return (whole_uuid(value) or {"text": value}) if is_uuid else value
+
+    return uuid
 
 
 def _read_binary(_: ColumnType, modes: Modes) -> Rule | None:
@@ -344,8 +384,8 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "text": _read_unflagged_text,
         "binary": _read_unflagged_binary,
     },
-    "canal": _TEXTS | {"text": read_other_text},
-    "canal-protobuf": _TEXTS | {"text": read_other_text},
+    "canal": _TEXTS | {"text": read_canal_text},
+    "canal-protobuf": _TEXTS | {"text": read_canal_text},
     "tencent-dts": _TEXTS
     | dict.fromkeys(("binary", "geometry", "unknown"), read_told_binary)
     | {
@@ -356,5 +396,5 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "timestamp": _read_zoned,
     },
     "ticdc-debezium": _DEBEZIUM,
-    "debezium": _DEBEZIUM | {"decimal": _read_native_decimal},
+    "debezium": _DEBEZIUM | {"decimal": _read_native_decimal, "text": _read_uuid},
 }

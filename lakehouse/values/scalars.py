@@ -121,3 +121,33 @@ def decimal_of_double(value: float, scale: int) -> Any:
     """
     number = Decimal(repr(value))
     return f"{number:f}" if abs(number).scaleb(scale) < 10**DOUBLE_DIGITS else {"double": value}
+
+
+def whole_nanoseconds(value: int) -> int:
+    """Nanoseconds of a DATETIME, which 64 bits hold from 1677 to 2262: Debezium before 3.6 lets the others
+    wrap. No DATETIME has less than a microsecond, and what has wrapped has.
+    """
+    if not value % 1000:
+        return value
+    for wraps in range(-4, 15):
+        if not (whole := value + (wraps << 64)) % 1000:
+            return whole
+    raise ValueError("no DATETIME")
+
+
+LONGEST_TIME = 3_020_399_999  # milliseconds
+
+
+def whole_milliseconds(value: int, digits: int) -> int | None:
+    """Milliseconds of a TIME with so many decimals, which Debezium sends in 32 bits, where those beyond 596
+    hours wrap: told by decimals that the column does not have. None where both may be meant.
+    """
+    if not -1 << 31 <= value < 1 << 31:
+        return value
+    unit = 10 ** (3 - min(digits, 3))
+    wholes = [
+        whole
+        for whole in (value, value + (1 << 32), value - (1 << 32))
+        if abs(whole) <= LONGEST_TIME and not whole % unit
+    ]
+    return wholes[0] if len(wholes) == 1 else None

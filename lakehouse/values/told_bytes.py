@@ -11,6 +11,7 @@ from lakehouse.values.mysql_json import json_text
 from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, vector_text
 
 Modes = Mapping[str, str]
+_WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 
 def integer_text(value: Any) -> Any:
@@ -41,11 +42,27 @@ def read_told_text(column_type: ColumnType, _: Modes) -> Rule:
     return text
 
 
-def read_other_text(column_type: ColumnType, modes: Modes) -> Rule | None:
-    """The same where bytes that are UTF-8 have been read already."""
-    return (
-        None if (column_type.charset or "utf8mb4").startswith("utf8") else read_told_text(column_type, modes)
-    )
+def read_canal_text(column_type: ColumnType, modes: Modes) -> Rule | None:
+    """The same where bytes have been read as UTF-8 already, whatever the charset: bytes that are none have
+    become U+FFFD, which only a column in UTF-8 can hold, and of a charset of two or four bytes each ASCII
+    character stands behind its zero bytes.
+    """
+    charset = column_type.charset
+    if charset is None:
+        return None
+    if charset.startswith("utf8"):
+        return lambda value: value["text"] if type(value) is dict and "text" in value else value
+    told = read_told_text(column_type, modes)
+    if charset not in _WIDE:
+        return told
+
+    def text(value: Any) -> Any:
+        if type(value) is not str:
+            return told(value)
+        decoded = decode_text(value.encode(), charset) if value.isascii() else None
+        return {"text": value} if decoded is None else decoded
+
+    return text
 
 
 def read_told_json(_: ColumnType, __: Modes) -> Rule:

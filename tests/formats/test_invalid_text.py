@@ -87,7 +87,7 @@ def test_a_key_that_is_no_text_is_a_dead_letter_of_its_row(wire: Wire) -> None:
 
 @every_json_format
 @given(
-    raw=st.binary(max_size=12).filter(
+    raw=st.binary(min_size=1, max_size=12).filter(
         lambda data: not set(data) & {0x22, 0x5C} and min(data, default=32) >= 32
     )
 )

@@ -31,6 +31,7 @@ NEWER = {
     "Lineages.begun",
     "Retired.read",
     "Planned.read_as",
+    "BinlogPlace.tops",
     "Read.batch",
     *(f"RowShape.{name}" for name in gold.RowShape.__struct_fields__),
     *(f"Sighted.{name}" for name in gold.Sighted.__struct_fields__),

@@ -72,6 +72,20 @@ def test_a_replay_goes_back_with_known_ids_and_is_none() -> None:
     assert changes(rows) == changes(rows[:2], rows[2:]) == []
 
 
+def test_t19_a_server_that_comes_back_below_another_is_a_change() -> None:
+    """The one between had higher positions, so nothing told of it; the same holds for two that are mixed."""
+    rows = [
+        ("a", 0, 1, "bin.000007", 100),
+        ("a", 1, 2, "bin.000009", 50),
+        ("a", 2, 1, "bin.000008", 10),
+        ("a", 3, 1, "bin.000008", 20),
+        ("a", 4, 2, "bin.000009", 60),
+    ]
+    told = [("a", 2, 2, 1, "bin")]
+
+    assert changes(rows) == changes(rows[:2], rows[2:]) == changes(*([row] for row in rows)) == told
+
+
 def test_a_replicas_several_ids_each_first_met_above_are_none() -> None:
     rows = [
         ("a", 0, 1, "bin.000006", 5),
@@ -176,6 +190,12 @@ def with_offsets(told: list[Any]) -> list[Row]:
     return rows
 
 
+def followed(*binlogs: list[Row]) -> list[Row]:
+    """Binlogs one behind the other, in the same topics."""
+    rows = [row for binlog in binlogs for row in binlog]
+    return with_offsets([(topic, server, file, place, 0) for topic, _, server, file, place in rows])
+
+
 def through(rows: list[Row], chance: random.Random) -> Any:
     """What silver comes to: batches, each decoded by several workers that read files in any order."""
     known, at = None, 0
@@ -203,9 +223,21 @@ def test_any_reading_of_one_binlog_is_no_change_and_another_servers_is_found_whe
     assert through(rows, chance).changes == ()
 
     other = binlog_read(chance, (20, 60), [4])
-    both = with_offsets(
-        [(topic, server_id, file, position, 0) for topic, _, server_id, file, position in [*rows, *other]]
-    )
+    both = followed(rows, other)
     found = through(both, chance).changes
     is_met = {row[0] for row in rows} & {row[0] for row in other}
     assert [change.server for change in found] == ([4] if is_met else [])
+
+
+@given(st.integers(0, 2**32))
+def test_a_failover_to_a_higher_binlog_is_found_once_its_server_comes_back(seed: int) -> None:
+    chance = random.Random(seed)
+    first, second, third = (
+        binlog_read(chance, bounds, ids)
+        for bounds, ids in (((0, 40), [1]), ((100, 140), [2]), ((40, 80), [1]))
+    )
+
+    found = through(followed(first, second, third), chance).changes
+
+    met = [{row[0] for row in rows} for rows in (first, second, third)]
+    assert [change.server for change in found] == ([1] if met[0] & met[1] & met[2] else [])

@@ -9,10 +9,10 @@ Order: arrival, positions (epoch, Kafka offset, row, half): no binlog position i
 `old` holds more than what changed, never less: it completes to the old image. Values whose canonical form
 only the schema knows (a decimal "11.0", an ENUM index) stay, `encoding` is "canal". TIMESTAMP is text in the
 zone of Canal's JVM (`time_zone`). Nothing is given for XA COMMIT and for the SQL text of row events (QUERY
-that is no DDL); XA ROLLBACK is a DeadLetter `rollback`. A statement-format change, whose rows were lost at
-the source, is a DeadLetter `statement`; an update with binlog_row_image=MINIMAL, which names no row,
-`unresolved`. Not to be had from this format: non-ASCII text of gbk and latin1 columns (U+FFFD), order across
-partitions.
+that is no DDL); ROLLBACK and XA ROLLBACK are a DeadLetter `rollback`. A statement-format change, whose rows
+were lost at the source, is a DeadLetter `statement`; an update with binlog_row_image=MINIMAL, which names no
+row, `unresolved`. Not to be had from this format: non-ASCII text of gbk and latin1 columns (U+FFFD), order
+across partitions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,13 +22,13 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import rules_of_gtid
+from lakehouse.formats.binlog import ROLLED_BACK, rules_of_gtid, undoes
 from lakehouse.formats.canal.values import (
     IMPLICIT_KEYS,
-    ROLLED_BACK,
     Reading,
     image,
     is_bytes,
+    is_doubtful,
     is_spelled,
     reading,
 )
@@ -64,6 +64,8 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     if message.value is None:
         raise DecodeError("frame", "message: expected a value, got none")
     wire = read_json(_MESSAGE, message.value, "message")
+    if wire.type == "XAROLLBACK" or (wire.isDdl and undoes(wire.sql or "")):
+        raise DecodeError("rollback", ROLLED_BACK)
     if wire.isDdl:
         position = (message.epoch, message.offset, 0, 0, 0, 0)
         yield SchemaChange(
@@ -76,9 +78,8 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             index=0,
         )
     elif wire.type in _DML:
-        yield from _rows(wire, message, options.get("time_zone", "UTC"))
-    elif wire.type == "XAROLLBACK":
-        raise DecodeError("rollback", ROLLED_BACK)
+        doubtful = is_doubtful(message.value)
+        yield from _rows(wire, message, options.get("time_zone", "UTC"), doubtful=doubtful)
     elif wire.type not in _SILENT:
         raise DecodeError("kind", "message: expected INSERT, UPDATE, DELETE or a DDL, got another type")
 
@@ -94,7 +95,7 @@ class _Table(NamedTuple):
     open_key: bool
 
 
-def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
+def _rows(wire: _Message, message: Message, zone: str, *, doubtful: bool) -> Iterator[Event]:
     if not wire.data:
         raise DecodeError(
             "statement",
@@ -102,7 +103,7 @@ def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
         )
     for name in IMPLICIT_KEYS.intersection(wire.pkNames or ()):
         _hide(wire, name)
-    table = _table(wire, zone)
+    table = _table(wire, zone, doubtful=doubtful)
     old = wire.old or []
     index = 0
     for number, row in enumerate(wire.data):
@@ -125,12 +126,12 @@ def _hide(wire: _Message, name: str) -> None:
             row.pop(name, None)
 
 
-def _table(wire: _Message, zone: str) -> _Table:
+def _table(wire: _Message, zone: str, *, doubtful: bool) -> _Table:
     types, codes = wire.mysqlType or {}, wire.sqlType or {}
     spelled = tuple(name for name, text in types.items() if is_spelled(text, codes.get(name)))
     names = tuple(sorted(wire.pkNames or ()))
     coded = bool(codes)
-    open_key = any(
+    open_key = doubtful or any(
         parse_type(text).base in PRINTED or (not coded and is_bytes(text))
         for text in (types.get(name, "") for name in names)
     )
@@ -139,7 +140,7 @@ def _table(wire: _Message, zone: str) -> _Table:
         wire.table,
         wire.es,
         names,
-        reading=reading(tuple(types), tuple(types.values()), zone, spelled, coded=coded),
+        reading=reading(tuple(types), tuple(types.values()), zone, spelled, coded=coded, doubtful=doubtful),
         open_key=open_key,
     )
 

@@ -13,8 +13,9 @@ behind them, and the deletes of key changes come before all else, since a key is
 Transaction ends, heartbeats, XA COMMIT and the SQL text of row events give no event. Both images are on the
 wire; with binlog_row_image other than FULL the new one is completed from the old one and both are flagged
 partial.
-Values as in FlatMessage (`encoding` "canal"). A statement-format change is a DeadLetter `statement`, XA
-ROLLBACK a DeadLetter `rollback`. An entry that can't be read is a DeadLetter in its place, the others go on.
+Values as in FlatMessage (`encoding` "canal"). A statement-format change is a DeadLetter `statement`,
+ROLLBACK and XA ROLLBACK a DeadLetter `rollback`. An entry that can't be read is a DeadLetter in its place,
+the others go on.
 """
 
 import functools
@@ -27,8 +28,15 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import rules_of_gtid, server_of
-from lakehouse.formats.canal.values import IMPLICIT_KEYS, ROLLED_BACK, Reading, image, is_spelled, reading
+from lakehouse.formats.binlog import ROLLED_BACK, rules_of_gtid, server_of, undoes
+from lakehouse.formats.canal.values import (
+    IMPLICIT_KEYS,
+    Reading,
+    image,
+    is_doubtful,
+    is_spelled,
+    reading,
+)
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import PRINTED
@@ -38,6 +46,15 @@ _PARTITION_BITS = 16
 # rows of an event that was cut, above all deletes of its key changes
 _CUT = 1 << 40
 _FILE_NUMBER = re.compile(r"\.(\d{1,18})\Z", re.A)
+
+
+class _Wire(NamedTuple):
+    """What reads an entry's values beside their types: the zone of TIMESTAMP text, and whether Canal may have
+    changed some.
+    """
+
+    zone: str
+    doubtful: bool
 
 
 class _Place(NamedTuple):
@@ -114,6 +131,8 @@ def _entry(data: bytes, message: Message, rows: dict[_Place, _Seen], zone: str) 
         change = wire.RowChange.FromString(entry.storeValue)
     except ProtobufError:
         raise DecodeError("protobuf", "entry: expected a Canal entry, got other bytes") from None
+    if change.eventType == wire.EVENT_XAROLLBACK or (change.isDdl and undoes(change.sql)):
+        raise DecodeError("rollback", ROLLED_BACK)
     if change.isDdl:
         return [_ddl(entry.header, change, _place(entry.header, message.epoch))]
     if change.eventType in _DML:
@@ -122,9 +141,8 @@ def _entry(data: bytes, message: Message, rows: dict[_Place, _Seen], zone: str) 
         # of a compressed transaction all events have one place: what comes behind cut rows stays behind them
         if cut in rows or _is_cut(entry.header, change):
             place = cut
-        return list(_rows(entry.header, change, place, rows, zone=zone))
-    if change.eventType == wire.EVENT_XAROLLBACK:
-        raise DecodeError("rollback", ROLLED_BACK)
+        sent = _Wire(zone, is_doubtful(data))
+        return list(_rows(entry.header, change, place, rows, sent=sent))
     return []
 
 
@@ -167,7 +185,7 @@ def _ddl(header: wire.Header, change: wire.RowChange, place: _Place) -> SchemaCh
 
 
 def _rows(
-    header: wire.Header, change: wire.RowChange, place: _Place, rows: dict[_Place, _Seen], zone: str
+    header: wire.Header, change: wire.RowChange, place: _Place, rows: dict[_Place, _Seen], sent: _Wire
 ) -> Iterator[Event]:
     if not change.rowDatas:
         raise DecodeError(
@@ -180,7 +198,7 @@ def _rows(
         number = seen.rows
         seen.rows += 1
         try:
-            events = _row(header, _DML[change.eventType], row, place, number=number, zone=zone)
+            events = _row(header, _DML[change.eventType], row, place, number=number, sent=sent)
             yield from events if place.partition is None else _in_chain(events, seen.taken)
         except DecodeError as error:
             yield DeadLetter(error.code, str(error), 0, database=header.schemaName, table=header.tableName)
@@ -197,10 +215,10 @@ def _in_chain(events: Sequence[RowChange], taken: set[str]) -> Sequence[RowChang
 
 
 def _row(
-    header: wire.Header, op: str, row: wire.RowData, place: _Place, number: int, zone: str
+    header: wire.Header, op: str, row: wire.RowData, place: _Place, number: int, sent: _Wire
 ) -> Sequence[RowChange]:
     old_columns, new_columns = row.beforeColumns[:], row.afterColumns[:]
-    old, new = _shape_of(old_columns, zone), _shape_of(new_columns, zone)
+    old, new = _shape_of(old_columns, sent), _shape_of(new_columns, sent)
     before, after = _image(old_columns, old), _image(new_columns, new)
     if (not before and op != "insert") or (not after and op != "delete"):
         raise DecodeError("shape", f"row: expected what {op} needs of before and after images, got fewer")
@@ -255,7 +273,7 @@ def _change(
     if not now.keys() >= set(shape.key_names):
         raise DecodeError("shape", "row: expected all columns of the key, got fewer")
     key = tuple([now[name] for name in shape.key_names])
-    if shape.printed_key and any(type(value) is dict for value in key):
+    if shape.open_key and any(type(value) is dict for value in key):
         raise DecodeError("value", "key: expected text, got bytes that are none")
     return RowChange(
         header.schemaName,
@@ -285,29 +303,32 @@ class _Shape(NamedTuple):
     reading: Reading
     key_names: tuple[str, ...]
     gaps: bool
-    printed_key: bool
+    open_key: bool
     hidden: tuple[str, ...]
 
 
-def _shape_of(columns: Sequence[wire.Column], zone: str) -> _Shape:
-    return _shape(tuple([(c.name, c.mysqlType, c.isKey, c.index, c.sqlType) for c in columns]), zone)
+def _shape_of(columns: Sequence[wire.Column], sent: _Wire) -> _Shape:
+    return _shape(tuple([(c.name, c.mysqlType, c.isKey, c.index, c.sqlType) for c in columns]), sent)
 
 
 @functools.lru_cache(maxsize=4096)
-def _shape(columns: tuple[tuple[str, str, bool, int, int], ...], zone: str) -> _Shape:
+def _shape(columns: tuple[tuple[str, str, bool, int, int], ...], sent: _Wire) -> _Shape:
     names = tuple(column[0] for column in columns)
     shown = [column for column in columns if not (column[2] and column[0] in IMPLICIT_KEYS)]
     spelled = tuple(name for name, text, _, _, code in shown if is_spelled(text, code))
     keys = {name: parse_type(text).base for name, text, is_key, _, _ in shown if is_key}
     gaps = max((index for _, _, _, index, _ in columns), default=-1) + 1 > len(columns)
-    read = reading(tuple(column[0] for column in shown), tuple(column[1] for column in shown), zone, spelled)
+    types = tuple(column[1] for column in shown)
+    read = reading(
+        tuple(column[0] for column in shown), types, sent.zone, spelled, coded=True, doubtful=sent.doubtful
+    )
     hidden = tuple(IMPLICIT_KEYS.intersection(names).difference(column[0] for column in shown))
     return _Shape(
         names,
         read,
         tuple(sorted(keys)),
         gaps,
-        printed_key=not PRINTED.keys().isdisjoint(keys.values()),
+        open_key=sent.doubtful or not PRINTED.keys().isdisjoint(keys.values()),
         hidden=hidden,
     )
 
@@ -317,8 +338,8 @@ def _merged(old: _Shape, new: _Shape) -> _Shape:
     if old is new:
         return new
     types = {**old.reading.types, **new.reading.types}
-    names, printed_key = tuple(sorted({*old.key_names, *new.key_names})), old.printed_key or new.printed_key
-    return new._replace(key_names=names, reading=new.reading._replace(types=types), printed_key=printed_key)
+    names, open_key = tuple(sorted({*old.key_names, *new.key_names})), old.open_key or new.open_key
+    return new._replace(key_names=names, reading=new.reading._replace(types=types), open_key=open_key)
 
 
 def _image(columns: Sequence[wire.Column], shape: _Shape) -> Image:

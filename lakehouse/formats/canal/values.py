@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
-from lakehouse.schema import parse_type
-from lakehouse.values.normal_form import normal_form
+from lakehouse.schema import INTEGER_BITS, parse_type
+from lakehouse.values.normal_form import PRINTED, normal_form
 from lakehouse.values.scalars import (
     ZONED,
     base64_text,
@@ -35,11 +37,12 @@ WireRow = Mapping[str, str | None]
 # the key that Alibaba's RDS and PolarDB-X give a table without one: no statement names it, yet its values are
 # in the binlog
 IMPLICIT_KEYS = frozenset({"__#alibaba_rds_row_id#__", "_drds_implicit_id_"})
-# rows of an XA transaction are logged when it is prepared: a rollback behind that undoes what was sent
-ROLLED_BACK = (
-    "an XA transaction was rolled back after its rows had been sent, and nothing tells which they are"
-)
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+", re.A)
+# what Java puts in place of bytes that are none of a charset, as it is and as JSON may escape it; and how a
+# date in a document of MySQL's ends
+_DOUBTFUL = (b"\xef\xbf\xbd", b"ufffd", b"uFFFD", b" 00:00:00.000000")
+_DATE_OR_DATETIME = re.compile(r'"\d{4}-\d\d-\d\d 00:00:00\.000000"', re.A)
+_CONTROLS = re.compile("[\0-\x1f]")
 _DIFFERENCES = ("JSON_REPLACE(", "JSON_INSERT(", "JSON_ARRAY_INSERT(", "JSON_REMOVE(")
 
 
@@ -64,19 +67,29 @@ def is_spelled(type_text: str, code: int | None) -> bool:
     )
 
 
+def is_doubtful(data: bytes) -> bool:
+    """Whether a message may hold values that Canal has changed: text in another charset than UTF-8, dates in
+    JSON.
+    """
+    return any(mark in data for mark in _DOUBTFUL)
+
+
 @functools.lru_cache(maxsize=4096)
 def reading(
     names: tuple[str, ...],
     texts: tuple[str | None, ...],
     zone: str,
     spelled: tuple[str, ...] = (),
+    *,
     coded: bool = True,
+    doubtful: bool | None = None,
 ) -> Reading:
     """For columns and their `mysqlType` texts: what converts them, and whether some may hold an index,
     whether all are typed.
 
     `spelled` names the JSON and text columns whose UTF-8 bytes are spelled as characters. Not `coded`: the
-    message has no `sqlType`, so it is not Canal's own.
+    message has no `sqlType`, so it is not Canal's own. `doubtful`: whether Canal may have changed text or
+    documents; None for TiCDC's messages.
     """
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
     found = [
@@ -89,6 +102,13 @@ def reading(
             (name, functools.partial(_characters_or_hex, read=convert) if is_bytes(types[name]) else convert)
             for name, convert in found
         ]
+    if doubtful is not None:
+        found += [
+            (name, check)
+            for name in types
+            if name not in spelled
+            for check in _checks(_unprinted(types[name]), doubtful=doubtful)
+        ]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
     found += [(name, document_of_latin1 if _is_json(types[name]) else utf8_of_latin1) for name in spelled]
     all_types = {**dict.fromkeys(names, ""), **types}
@@ -97,6 +117,12 @@ def reading(
 
 def is_bytes(type_text: str) -> bool:
     return parse_type(type_text).family in ("binary", "geometry")
+
+
+def _unprinted(type_text: str) -> str:
+    """The type's family, where its values come as they are."""
+    kind = parse_type(type_text)
+    return "" if kind.base in PRINTED else kind.family
 
 
 def _is_json(type_text: str) -> bool:
@@ -108,6 +134,8 @@ def converter(type_text: str, zone: str) -> Convert | None:
     """The function for one type, None where the wire's text is canonical."""
     kind = parse_type(type_text)
     match kind.family:
+        case "integer" if kind.unsigned:
+            return functools.partial(_unsigned, bits=INTEGER_BITS[kind.base])
         case "integer" | "year":
             return integer
         case "bit":
@@ -164,6 +192,12 @@ def _characters_or_hex(text: str, read: Convert) -> Any:
     return {"hex or characters": text} if _HEX.fullmatch(text) else read(text)
 
 
+def _unsigned(text: str, bits: int) -> int:
+    """ZEROFILL and SERIAL, whose text has no `unsigned`, are signed to Canal."""
+    value = integer(text)
+    return value + (1 << bits) if value < 0 else value
+
+
 def _bit(text: str) -> int:
     """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself: here if one
     of them is no printed text.
@@ -176,6 +210,19 @@ def _document(text: str) -> str | dict[str, str]:
     prints that as a call of functions (`JSON_REPLACE(j, '$.a', 1)`): no column holds it.
     """
     return {"difference": text} if text.startswith(_DIFFERENCES) else text
+
+
+def _printed_document(text: Any) -> Any:
+    """A document of no bytes, which ADD COLUMN … NOT NULL and INSERT IGNORE leave, is null to MySQL. Before
+    1.1.5 Canal escapes no control characters in strings, and prints none elsewhere.
+    """
+    if type(text) is not str or (text and not _CONTROLS.search(text)):
+        return text
+    try:
+        msgspec.json.decode(text or "null")
+    except (msgspec.DecodeError, RecursionError):
+        return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
+    return text or "null"
 
 
 def _index_or_label(text: str) -> int | str:
@@ -203,3 +250,22 @@ def utf8_of_latin1(text: str) -> str | dict[str, str]:
         return data.decode()
     except UnicodeError:
         return {"base64": base64_text(data)}
+
+
+def _whole_text(text: str) -> str | dict[str, str]:
+    """Text of a charset that is not UTF-8 comes with U+FFFD in place of its bytes, which are lost: no column
+    holds it, but one whose charset has that character.
+    """
+    return {"text": text} if "\ufffd" in text else text
+
+
+def _told_dates(text: Any) -> Any:
+    """A date in a document of MySQL's comes as a DATETIME at midnight, which others are."""
+    return {"text": text} if type(text) is str and _DATE_OR_DATETIME.search(text) else text
+
+
+def _checks(family: str, *, doubtful: bool) -> list[Convert]:
+    """What Canal's values of a type go through, besides their converter."""
+    if family == "json":
+        return [_printed_document, _told_dates] if doubtful else [_printed_document]
+    return [_whole_text] if doubtful and family == "text" else []

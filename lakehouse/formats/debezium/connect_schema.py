@@ -22,7 +22,15 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
 from lakehouse.formats.wire_json import read_json
-from lakehouse.values.scalars import base64_bytes, base64_text, bit_number, decimal_of_double, timestamp_utc
+from lakehouse.values.scalars import (
+    LONGEST_TIME,
+    base64_bytes,
+    base64_text,
+    bit_number,
+    decimal_of_double,
+    timestamp_utc,
+    whole_nanoseconds,
+)
 
 Read = Callable[[Any], Any]
 Test = Callable[[Any], bool]
@@ -181,7 +189,7 @@ def microseconds(value: int) -> str:
 
 
 def nanoseconds(value: int) -> str:
-    return _moment(index(value) // 1000, "microseconds")
+    return _moment(whole_nanoseconds(index(value)) // 1000, "microseconds")
 
 
 def _moment(micros: int, precision: str) -> str:
@@ -198,6 +206,15 @@ def duration(micros: int) -> str:
     minutes, second = divmod(seconds, 60)
     text = f"{'-' if micros < 0 else ''}{minutes // 60:02}:{minutes % 60:02}:{second:02}"
     return f"{text}.{fraction:06}" if fraction else text
+
+
+def time_of_milliseconds(value: int) -> Any:
+    """TIME in 32 bits; the column's decimals tell whether a long one has wrapped."""
+    return {"milliseconds": value} if may_have_wrapped(value) else duration(index(value) * 1000)
+
+
+def may_have_wrapped(value: Any) -> bool:
+    return type(value) is int and (1 << 32) - LONGEST_TIME <= abs(value) <= 1 << 31
 
 
 def zoned(text: str) -> str:
@@ -353,7 +370,7 @@ _NAMED = {
     _CONNECT + "Timestamp": Column(milliseconds, None, "datetime"),
     _TIME + "MicroTimestamp": Column(microseconds, None, "datetime"),
     _TIME + "NanoTimestamp": Column(nanoseconds, None, "datetime"),
-    _TIME + "Time": Column(lambda value: duration(index(value) * 1000), None, "time"),
+    _TIME + "Time": Column(time_of_milliseconds, may_have_wrapped, "time"),
     _CONNECT + "Time": Column(lambda value: duration(index(value) * 1000), None, "time"),
     _TIME + "MicroTime": Column(duration, None, "time"),
     _TIME + "NanoTime": Column(lambda value: duration(index(value) // 1000), None, "time"),
@@ -369,6 +386,7 @@ _NAMED = {
     _TIME + "StructuredTimestamp": Column(structured, None, "datetime"),
     _TIME + "StructuredZonedTimestamp": Column(structured, None, "timestamp"),
     _DATA + "Json": Column(None, None, "json"),
+    _DATA + "Uuid": Column(None, None, "uuid"),
     _DATA + "VariableScaleDecimal": Column(structured),
     _DATA + "FloatVector": Column(structured, None, "vector"),
     _DATA + "DoubleVector": Column(structured, None, "vector"),

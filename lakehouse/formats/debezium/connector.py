@@ -16,12 +16,13 @@ and Protobuf converters.
 """
 
 import binascii
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import file_number, rules_of_gtid, server_of
+from lakehouse.formats.binlog import ROLLED_BACK, file_number, rules_of_gtid, server_of, undoes
 from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import (
     NULL,
@@ -50,6 +51,9 @@ from lakehouse.formats.row_images import Half, halves, image_flags
 _PARTITION_BITS = 16
 COMPRESSION = "binlog_transaction_compression"
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
+_MISREADS_TIMES = re.compile(r"1\.|2\.[0-5]\.", re.A)
+# a UUID of MariaDB's that may have lost the zero bytes that end it: the connector puts them before the others
+_CUT_UUID = re.compile(rb'"00[0-9a-f]{6}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
 _OLD_KEY_DELETE = "__debezium.newkey"
 # What stands for a BLOB or TEXT that binlog_row_image=NOBLOB left out (unavailable.value.placeholder), as
 # text and in each binary mode.
@@ -84,6 +88,8 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         )
         yield from _row_event(record, options)
     elif payload.position == NULL:
+        if undoes(payload.ddl or ""):
+            raise DecodeError("rollback", ROLLED_BACK)
         yield _schema_change(message, payload, payload.source)
         yield from _bytes_as_text(payload, payload.source)
 
@@ -165,12 +171,18 @@ def _canonical(
     """Both images with the values that the embedded schema determines, their encoding, and its column
     types.
     """
-    configured = modes(options)
+    cuts_uuids = record.op != "r" and _CUT_UUID.search(record.message.value or b"") is not None
+    configured = modes(options)._replace(is_old=_misreads_times(record), cuts_uuids=cuts_uuids)
     columns = embedded_columns(record.schema, record.image, configured) if record.schema else None
     if columns is None:
         return _structures(before), _structures(after), encoding(configured, False), None
     value_encoding = encoding(configured, True) if columns.leave_open(before, after) else "canonical"
     return columns.canonical(before), columns.canonical(after), value_encoding, columns.types
+
+
+def _misreads_times(record: RowRecord) -> bool:
+    """Whether the row's connector reads negative times of the binlog wrong where they have no seconds."""
+    return record.op != "r" and _MISREADS_TIMES.match(record.source.version or "") is not None
 
 
 def _structures(row: Image | None) -> Image | None:

@@ -36,6 +36,7 @@ class Source(msgspec.Struct):
     snapshot: str | bool | None = None
     ts_ms: _Time | None = None
     server_id: int | None = None
+    version: str | None = None
 
 
 class Transaction(msgspec.Struct):

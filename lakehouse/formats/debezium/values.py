@@ -14,13 +14,15 @@ digits or none told and text in a binary mode that is not base64 stay open, unle
 `debezium/MODE=…,MODE=…` for what differs from the defaults.
 """
 
+import functools
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakehouse.formats.debezium.connect_schema import (
     Column,
     Columns,
     Field,
+    Test,
     always,
     cached,
     embedded,
@@ -32,18 +34,23 @@ from lakehouse.formats.debezium.connect_schema import (
     unsigned,
 )
 from lakehouse.formats.debezium.envelope import is_metadata
+from lakehouse.values.decode_with_schema import CUT_UUIDS, OLD_CONNECTOR
 
 
 class Modes(NamedTuple):
-    """The connector's settings that its messages do not tell without a schema."""
+    """The connector's settings that its messages do not tell without a schema. `is_old`: it is one before
+    2.6, which reads some negative times wrong. `cuts_uuids`: a UUID may lack zero bytes.
+    """
 
     decimal: str
     time: str
     binary: str
+    is_old: bool = False
+    cuts_uuids: bool = False
 
 
 _DEFAULTS = Modes("precise", "adaptive_time_microseconds", "bytes")
-_NAMES = Modes("decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
+_NAMES = ("decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _PRECISION, _BIGINT_DIGITS = "connect.decimal.precision", "20"
 _TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "bytes": "longblob"}
@@ -53,12 +60,11 @@ def modes(options: Mapping[str, str]) -> Modes:
     """The modes that a source's options name, such as `decimal_handling_mode`."""
     if not options:
         return _DEFAULTS
-    return Modes(
-        *(
-            options.get(name.replace(".", "_"), default)
-            for name, default in zip(_NAMES, _DEFAULTS, strict=True)
-        )
+    decimal, time, binary = (
+        options.get(name.replace(".", "_"), default)
+        for name, default in zip(_NAMES, _DEFAULTS[:3], strict=True)
     )
+    return Modes(decimal, time, binary)
 
 
 @cached
@@ -66,13 +72,17 @@ def encoding(chosen: Modes, has_schema: bool) -> str:
     """The name under which a row's open values are resolved. Where there was a schema, decimals and times are
     text by now.
     """
-    told = Modes("string", _DEFAULTS.time, chosen.binary) if has_schema else chosen
+    told = chosen._replace(decimal="string", time=_DEFAULTS.time) if has_schema else chosen
     told = told._replace(binary="bytes" if told.binary == "base64" else told.binary)
     differing = [
         f"{name}={mode}"
-        for name, mode, default in zip(_NAMES, told, _DEFAULTS, strict=True)
+        for name, mode, default in zip(_NAMES, told[:3], _DEFAULTS[:3], strict=True)
         if mode != default
     ]
+    if told.is_old:
+        differing.append(f"{OLD_CONNECTOR}=2.6")
+    if told.cuts_uuids:
+        differing.append(f"{CUT_UUIDS}=lost")
     return "debezium/" + ",".join(differing) if differing else "debezium"
 
 
@@ -98,7 +108,20 @@ def _column(field: Field, chosen: Modes) -> Column:
         and field.parameters.get(_PRECISION, _BIGINT_DIGITS) == _BIGINT_DIGITS
     ):
         known = _whole_number(own or "", known)
+    if chosen.is_old and known.type == "time":
+        known = known._replace(open_if=functools.partial(_may_be_doubtful, test=known.open_if))
+    if chosen.cuts_uuids and known.type == "uuid":
+        known = known._replace(open_if=_begins_with_zeros)
     return known._replace(type=own or known.type)
+
+
+def _begins_with_zeros(value: Any) -> bool:
+    return type(value) is str and value.startswith("00")
+
+
+def _may_be_doubtful(value: Any, test: Test | None) -> bool:
+    """Whether a time is negative, or as `test` says."""
+    return str(value).startswith("-") or (test is not None and test(value))
 
 
 def _whole_number(own: str, known: Column) -> Column:

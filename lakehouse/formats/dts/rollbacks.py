@@ -7,19 +7,11 @@
 Rows of tables with transactions are undone, those of others stay, and nothing tells which they are.
 """
 
-import re
 from collections.abc import Sequence
 
 from lakehouse.events import DeadLetter
+from lakehouse.formats.binlog import ROLLED_BACK
 from lakehouse.formats.proto import subscribe_pb2 as pb
-
-_UNDOES = re.compile(r"\s*(?:XA\s+)?ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.I)
-_TEXT = "a transaction was rolled back after its rows had been sent, and nothing tells which"
-
-
-def undoes(statement: str) -> bool:
-    """Whether a statement rolls back a transaction, and not only what came after a savepoint."""
-    return _UNDOES.match(statement) is not None
 
 
 def rolled_back(before: Sequence[pb.Entry], index: int) -> list[DeadLetter]:
@@ -36,6 +28,6 @@ def rolled_back(before: Sequence[pb.Entry], index: int) -> list[DeadLetter]:
             names[entry.header.schemaName, entry.header.tableName] = None
     tables = sorted(names) if kind == pb.BEGIN else [("", "")]
     return [
-        DeadLetter("rollback", _TEXT, number, database=database or None, table=table or None)
+        DeadLetter("rollback", ROLLED_BACK, number, database=database or None, table=table or None)
         for number, (database, table) in enumerate(tables, index)
     ]

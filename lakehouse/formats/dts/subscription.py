@@ -36,9 +36,9 @@ from lakehouse.events import (
     Watermark,
     opened,
 )
-from lakehouse.formats.binlog import Server, server_of
+from lakehouse.formats.binlog import Server, server_of, undoes
 from lakehouse.formats.dts.fast_values import Read
-from lakehouse.formats.dts.rollbacks import rolled_back, undoes
+from lakehouse.formats.dts.rollbacks import rolled_back
 from lakehouse.formats.dts.values import ABSENT, Cells, Open
 from lakehouse.formats.proto import subscribe_pb2 as pb
 from lakehouse.formats.row_images import halves, image_flags

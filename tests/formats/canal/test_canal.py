@@ -11,9 +11,10 @@ import pytest
 from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
 from lakehouse.formats import decode_message
+from lakehouse.formats.binlog import ROLLED_BACK
 from lakehouse.formats.canal.flat_message import decode
 from lakehouse.formats.canal.protobuf import decode as decode_packet
-from lakehouse.formats.canal.values import ROLLED_BACK, document_of_latin1
+from lakehouse.formats.canal.values import document_of_latin1
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
 from lakehouse.sources.recording import read_recording
@@ -154,6 +155,89 @@ def test_a_key_that_may_be_hex_is_a_dead_letter() -> None:
     assert letter_of(letter).code == "value"
 
 
+@pytest.mark.parametrize(
+    ("told", "charset", "value"),
+    [
+        pytest.param("caf\ufffd", "latin1", {"text": "caf\ufffd"}, id="latin1"),
+        pytest.param("caf\ufffd", None, {"text": "caf\ufffd"}, id="of the database"),
+        pytest.param("caf\ufffd", "utf8mb4", "caf\ufffd", id="utf8mb4 has it"),
+        pytest.param("cafe", "latin1", "cafe", id="ASCII"),
+        pytest.param("\0a\0b", "ucs2", "ab", id="ucs2"),
+        pytest.param("a\0b\0", "utf16le", "ab", id="utf16le"),
+        pytest.param("\0\0\0a", "utf32", "a", id="utf32"),
+        pytest.param("\0\ufffd", "utf16", {"text": "\0\ufffd"}, id="utf16"),
+        pytest.param("\u04d0", "ucs2", {"text": "\u04d0"}, id="beyond ASCII"),
+    ],
+)
+def test_text_that_canal_read_as_utf_8_is_what_its_charset_can_tell(
+    told: str, charset: str | None, value: object
+) -> None:
+    """Each value is decoded by canal.instance.connectionCharset, whatever the column's charset."""
+    declared = parse_type("varchar(9)" + (f" character set {charset}" if charset else ""))
+    column_ = wire.Column(index=0, name="t", value=told, mysqlType="varchar(9)", sqlType=12)
+
+    (event,) = flat(
+        data=[{"id": "1", "t": told}],
+        mysqlType={"id": "INT", "t": "varchar(9)"},
+        sqlType={"id": 4, "t": 12},
+    )
+    (packed,) = changes_of(decode_packet(rows("EVENT_INSERT", ([], [column_])), {}))
+
+    assert packed.after is not None
+    assert resolve(event.after["t"], declared, event.encoding) == value
+    assert resolve(packed.after["t"], declared, packed.encoding) == value
+
+
+def test_a_key_whose_bytes_are_lost_is_a_dead_letter() -> None:
+    """Two keys would be one."""
+    key = wire.Column(index=0, name="id", isKey=True, value="caf\ufffd", mysqlType="varchar(9)", sqlType=12)
+
+    (event,) = flat(data=[{"id": "caf\ufffd"}], mysqlType={"id": "varchar(9)"}, sqlType={"id": 12})
+    (packed,) = decode_packet(rows("EVENT_INSERT", ([], [key])), {})
+
+    assert (event.code, event.message) == ("value", "key: expected text, got bytes that are none")
+    assert letter_of(packed).message == event.message
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "value"),
+    [
+        pytest.param("", 12, "null", id="no bytes"),
+        pytest.param('{"a": "x\ny\0"}', 12, '{"a": "x\\u000ay\\u0000"}', id="escapes that 1.1.4 leaves out"),
+        pytest.param('{\n"a": 1}', 12, '{\n"a": 1}', id="another service's lines"),
+        pytest.param(
+            '{"d": "2024-05-05 00:00:00.000001"}', 12, '{"d": "2024-05-05 00:00:00.000001"}', id="moment"
+        ),
+        pytest.param(
+            '{"d": "2024-05-05 00:00:00.000000"}',
+            12,
+            {"text": '{"d": "2024-05-05 00:00:00.000000"}'},
+            id="a date or a moment",
+        ),
+        pytest.param(
+            '{"d": "2024-05-05 00:00:00.000000"}', 2004, '{"d": "2024-05-05 00:00:00.000000"}', id="MariaDB's"
+        ),
+    ],
+)
+def test_a_document_is_what_canal_can_tell_of_it(told: str, code: int, value: object) -> None:
+    """A date in MySQL's binary JSON is printed as a DATETIME."""
+    (event,) = flat(
+        data=[{"id": "1", "j": told}], mysqlType={"id": "INT", "j": "JSON"}, sqlType={"id": 4, "j": code}
+    )
+
+    assert event.after["j"] == value
+
+
+@pytest.mark.parametrize(
+    ("type", "told", "value"),
+    [("int(5) zerofill", "-1294967296", 3000000000), ("SERIAL", "-1", 2**64 - 1), ("INT", "-1", -1)],
+)
+def test_numbers_that_canal_takes_for_signed_are_not(type: str, told: str, value: int) -> None:
+    (event,) = flat(data=[{"id": "1", "n": told}], mysqlType={"id": "INT", "n": type})
+
+    assert event.after["n"] == value
+
+
 def test_text_bytes_of_another_charset_are_read_by_the_table_s_schema() -> None:
     (event,) = flat(
         data=[{"id": "1", "t": "中".encode("gbk").decode("latin-1")}],
@@ -259,6 +343,23 @@ def test_a_rollback_of_rows_that_were_sent_is_a_dead_letter() -> None:
     (of_packet,) = decode_packet(entry, {})
 
     assert of_flat == of_packet == DeadLetter("rollback", ROLLED_BACK, 0)
+
+
+@pytest.mark.parametrize("sql", ["ROLLBACK", " rollback", "XA ROLLBACK X'31',X'',1"])
+def test_a_rollback_that_comes_as_a_statement_is_a_dead_letter_too(sql: str) -> None:
+    """canal.instance.filter.druid.ddl=false: of a transaction that did what can't be undone."""
+    flat_message = Message("t", 0, 0, None, dumps({"type": "QUERY", "isDdl": True, "sql": sql, "data": None}))
+    entry = packet(wire.RowChange(eventType="EVENT_QUERY", isDdl=True, sql=sql))
+
+    assert decode_message("canal", flat_message, {}) == [DeadLetter("rollback", ROLLED_BACK, 0)]
+    assert list(decode_packet(entry, {})) == [DeadLetter("rollback", ROLLED_BACK, 0)]
+
+
+@pytest.mark.parametrize("sql", ["ROLLBACK TO `x`", "ROLLBACK WORK TO SAVEPOINT x", "SAVEPOINT `x`"])
+def test_a_savepoint_undoes_nothing_that_was_sent(sql: str) -> None:
+    (event,) = flat(type="QUERY", isDdl=True, sql=sql, data=None)
+
+    assert isinstance(event, SchemaChange)
 
 
 def test_an_update_that_names_no_row_is_unresolved() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
+from lakehouse.formats import decode_message
 from lakehouse.formats.debezium.connector import decode
 from lakehouse.formats.debezium.records import transaction_end
 from lakehouse.formats.row import TransactionEnd
@@ -62,6 +63,19 @@ def test_schema_records_of_a_snapshot_are_no_ddl() -> None:
         ("customers", (1, 0, 0), True),
         ("products", (1, 0, 0), True),
     ]
+
+
+@pytest.mark.parametrize(("sql", "is_lost"), [("ROLLBACK", True), ("ROLLBACK TO `x`", False)])
+def test_a_rollback_of_rows_that_were_sent_is_a_dead_letter(sql: str, is_lost: bool) -> None:
+    """Without binlog.buffer.size a connector sends rows as it reads them. The ROLLBACK behind them is in its
+    topic of schema changes.
+    """
+    body = {"source": SOURCE, "databaseName": "d", "ddl": sql, "tableChanges": []}
+
+    (event,) = decode_message("debezium", message(body, {"databaseName": "d"}), {})
+
+    assert isinstance(event, DeadLetter if is_lost else SchemaChange)
+    assert not is_lost or letter_of(event).code == "rollback"
 
 
 def test_a_snapshot_tells_its_first_and_last_row() -> None:
