@@ -143,8 +143,8 @@ def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots | UnsetTyp
 
 
 def _short(plan: Planned, done: Done | None, summary: Summary) -> tuple[Shortfall, ...]:
-    """What is lacking or cut, one for each partition and batch; what lies in what the batch reads again is
-    met again.
+    """What is lacking or cut, one for each partition and batch; what is cut in what the batch reads again is
+    met again. Numbers are not: records that were picked out do not tell what is missing between them.
     """
     known = () if done is None or done.short is UNSET else done.short
     found: dict[tuple[Place, str], Shortfall] = {}
@@ -154,7 +154,11 @@ def _short(plan: Planned, done: Done | None, summary: Summary) -> tuple[Shortfal
         place = (one.topic, one.incarnation, one.partition), one.kind
         first, n = found.get(place, one), found[place].n if place in found else 0
         found[place] = replace(first, n=n + one.n, batch=plan.batch)
-    kept = [one for one in known if not any(_is_in(one, read) for read in plan.ranges)]
+    kept = [
+        one
+        for one in known
+        if (plan.again and one.kind == "skipped") or not any(_is_in(one, read) for read in plan.ranges)
+    ]
     return (*kept, *found.values())
 
 
