@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.events import Message
 from lakehouse.ops.progress import Place
 from lakehouse.ops.records.bronze import Backfill, Partitions
-from lakehouse.silver.backfill import landed_below
+from lakehouse.silver.backfill import is_half_told, landed_below
 from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
@@ -42,6 +42,9 @@ def list_partitions(context: RunContext, recordings: Sequence[Callable[[], Itera
 def land_messages(context: RunContext, messages: Iterable[Message]) -> int:
     """Append the messages that bronze does not have yet; returns how many."""
     spark, lake, source = context.spark, context.lake, context.source
+    told = context.log.all(Backfill)
+    if is_half_told([one.ranges for one in told]):  # what it tells of has landed, or lands now and is told
+        context.log.add(told[-1])
     landed, ends = 0, dict[Place, int]()
     stream = iter(messages)
     while chunk := list(islice(stream, CHUNK)):

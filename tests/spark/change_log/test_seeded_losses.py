@@ -366,6 +366,33 @@ def test_s3_records_that_a_feed_skips(spark: Any, tmp_path: Path, monkeypatch: p
     ), found
 
 
+def test_messages_that_landed_below_after_silver_had_looked_for_them(
+    shop: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.begins("a")
+    first, late, *others = shop.feed.messages
+    shop.sent([first, *others])
+    shop.run()
+    append = Lake.append
+
+    def dies(lake: Lake, frame: Any, layer: str, *more: Any, **options: Any) -> None:
+        if layer == "bronze":
+            monkeypatch.undo()
+            shop.run("silver")  # beside this run, which has said what is about to land
+            append(lake, frame, layer, *more, **options)
+            raise MemoryError
+        append(lake, frame, layer, *more, **options)
+
+    monkeypatch.setattr(Lake, "append", dies)
+    shop.sent([first, late, *others])
+    with pytest.raises(MemoryError):
+        shop.run("bronze")
+    shop.run()
+
+    assert shop.states() == {"shop.a": ("exact", None)}
+    assert shop.lake.read(shop.spark, "gold", "shop__a").count() == 2
+
+
 # --- the broker and bronze
 
 
