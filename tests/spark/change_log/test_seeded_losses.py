@@ -9,11 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 from lakehouse.events import Message
 from lakehouse.formats import assemble
 from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Dismissed
 from lakehouse.sources.file_systems import LocalFiles
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.recording import write_recording as write_with_headers
@@ -254,6 +256,58 @@ def test_what_bronze_has_lost_is_told_until_it_is_restored_or_given_up(shop: Fee
     shop.sent()
     shop.run()
     assert (shop.states()["shop.a"], list_dead_letters(root, "shop", "lost")) == (("exact", None), [])
+
+
+def test_what_bronze_has_lost_unseen_is_not_given_up_with_what_had_been_told(shop: Feed) -> None:
+    shop.begins("a")
+    shop.sent()
+    shop.run()
+    shop.goes_on(10, "a")
+    shop.sent()
+    shop.run("bronze")
+    shop.spark.sql(f"DELETE FROM {shop.lake.ref('bronze', 'shop')} WHERE offset = 4")
+    shop.log.add(Dismissed(code=None, batch=1, gaps=0, why="a letter of long ago"))
+    shop.run("silver")
+    shop.run("gold")
+
+    state, why = shop.states()["shop.a"]
+    assert (state, (why or "")[:29]) == ("incomplete", "bronze has lost 1 of 6 records")
+
+
+def lose_a_change(shop: Feed) -> None:
+    """Somebody deletes the row that was sent at 14."""
+    changes = shop.lake.ref("silver", "shop_changes")
+    shop.spark.sql(f"DELETE FROM {changes} WHERE commit_ts % 10 = 4 AND batch < 3")
+
+
+def test_changes_that_silver_has_lost_before_gold_has_ever_run(shop: Feed) -> None:
+    shop.begins("a")
+    shop.goes_on(14, "a")
+    shop.sent()
+    shop.run("bronze")
+    shop.run("silver")
+    lose_a_change(shop)
+    shop.run("gold")
+
+    state, why = shop.states()["shop.a"]
+    assert (state, (why or "")[:22]) == ("incomplete", "silver has lost 1 of 3")
+
+
+def test_rows_of_a_batch_that_is_under_way_make_up_for_none_that_silver_has_lost(shop: Feed) -> None:
+    shop.begins("a")
+    shop.sent()
+    shop.run()
+    shop.goes_on(14, "a")
+    shop.sent()
+    shop.run("bronze")
+    shop.run("silver")
+    changes = shop.lake.read(shop.spark, "silver", "shop_changes")
+    shop.lake.append(changes.withColumn("batch", F.lit(3).cast("bigint")), "silver", "shop_changes")
+    lose_a_change(shop)
+    shop.run("gold")
+
+    state, why = shop.states()["shop.a"]
+    assert (state, (why or "")[:22]) == ("incomplete", "silver has lost 1 of 3")
 
 
 def test_rows_of_a_dropped_table_under_the_same_name_are_no_loss(shop: Feed) -> None:
