@@ -131,7 +131,7 @@ def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
 @contextmanager
 def staged(log: OpsLog, packed: DataFrame) -> Iterator[DataFrame]:
     """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging
-    table.
+    table. A generation of silver that is built beside another one has its own: each query reads it anew.
     """
     if capabilities(log.spark).persist:
         kept = packed.persist()
@@ -140,8 +140,9 @@ def staged(log: OpsLog, packed: DataFrame) -> Iterator[DataFrame]:
         finally:
             kept.unpersist()
     else:
-        log.lake.overwrite(packed, "silver", f"_{log.source}_staging")
-        yield log.lake.read(log.spark, "silver", f"_{log.source}_staging")
+        name = f"_{log.source}_staging{log.suffix}"
+        log.lake.overwrite(packed, "silver", name)
+        yield log.lake.read(log.spark, "silver", name)
 
 
 @dataclass(frozen=True, slots=True)
