@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
+from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats import assemble
 from lakehouse.lineage import Lineage
@@ -445,6 +446,18 @@ def test_messages_that_landed_below_after_silver_had_looked_for_them(
 
     assert shop.states() == {"shop.a": ("exact", None)}
     assert shop.lake.read(shop.spark, "gold", "shop__a").count() == 2
+
+
+def test_another_message_in_the_place_of_one_that_was_read(shop: Feed) -> None:
+    shop.begins("a")
+    shop.sent()
+    shop.run()
+    shop.feed = OpenFeed()  # the topic was created anew, and recorded again
+    shop.begins("b")
+    shop.sent()
+
+    with pytest.raises(LakehouseError, match="shop/0: expected the message that was read at offset 0 before"):
+        shop.run()
 
 
 # --- the broker and bronze
