@@ -24,7 +24,15 @@ from lakehouse.silver.transaction_watermark import TransactionEvents
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
 from lakehouse.spark.silver.decode import decode_all, records_of
-from lakehouse.spark.silver.dedupe import CONFLICT, disagree, highest_known, in_spans, known_afters, overlaps
+from lakehouse.spark.silver.dedupe import (
+    CONFLICT,
+    EQUAL_ROW,
+    disagree,
+    highest_known,
+    in_spans,
+    known_afters,
+    overlaps,
+)
 
 if TYPE_CHECKING:
     from lakehouse.spark.silver.tables import SilverSettings
@@ -156,6 +164,24 @@ def conflict_letter(event: Event) -> Event:
     return {**event, "kind": "dead_letter", "error_code": "conflict", "error_message": CONFLICT}
 
 
+def equal_rows(log: OpsLog, feed: "SilverSettings", changes: list[Event], *, batch: int) -> list[Event]:
+    """The rows without a key that silver has from another record of their partition, as dead letters: in a
+    batch of records that were picked out they may be rows of their own.
+    """
+    halves = [event for event in changes if event["half"] is not None]
+    known = {}
+    for row in known_afters(log, feed, halves, batch=batch):
+        identity = identity_of({**row, "position": tuple(row["position"].values())}, feed.order)
+        known[identity] = row
+    return [
+        {**event, "kind": "dead_letter", "error_code": "equal_row", "error_message": EQUAL_ROW}
+        for event in halves
+        if (same := known.get(identity_of(event, feed.order))) is not None
+        and all(same[name] == event[name] for name in PLACE)
+        and same["offset"] != event["offset"]
+    ]
+
+
 def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
 
@@ -206,6 +232,9 @@ def run_local_batch(
     top = highest_known(feed.order, plan, done.top if done else None)
     known = stored_images(log, feed, changes, top, batch=plan.batch) if overlaps(summary, top) else {}
     new, conflicts, duplicates = distinct_rows(changes, known, feed.order)
+    if plan.again and summary.keyless and known:
+        equal = equal_rows(log, feed, changes, batch=plan.batch)
+        conflicts, duplicates = [*conflicts, *equal], duplicates - len(equal)
     summary.inserted = dict(Counter((event["database"], event["table"]) for event in new))
     for letter in conflicts:
         name = (letter["database"], letter["table"])

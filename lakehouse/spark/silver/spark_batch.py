@@ -57,7 +57,7 @@ def run_spark_batch(
             )
             runs = resolved_runs(runs, resolved_events(marks.toArrow().to_pylist()))
         hashes = (row.hashes for row in books)
-        result = without_duplicates(log, feed, changes, hashes, summary=summary, batch=plan.batch, top=top)
+        result = without_duplicates(log, feed, changes, hashes, summary=summary, plan=plan, top=top)
         summary.inserted = dict(result.tables)
         count_conflicts(result, summary)
         writer = Writer(log, feed, plan)
@@ -76,14 +76,15 @@ def without_duplicates(
     hashes: Iterable[bytes],
     *,
     summary: Summary,
-    batch: int,
+    plan: Planned,
     top: Position | None,
 ) -> Distinct:
     """The changes that silver does not have yet. Where the hashes of their identities show that all are new
     and different, none is looked at.
     """
+    batch = plan.batch
     if summary.keyless or not is_distinct(log, feed, hashes, summary, batch=batch, top=top):
-        return distinct_changes(log, feed, changes, summary, batch=batch, top=top)
+        return distinct_changes(log, feed, changes, summary, batch=batch, top=top, again=plan.again)
     decoded = summary.counts["decoded"]
     return Distinct(
         changes if decoded else None,

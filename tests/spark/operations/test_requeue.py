@@ -21,7 +21,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import source_of_path, try_recording
 from lakehouse.spark.silver.tables import SilverSettings
 from tests.support.lakes import quiet, run, silver_rows, write_recording
-from tests.support.open_feed import OpenFeed
+from tests.support.open_feed import OpenFeed, T
 from tests.support.paths import DATA
 
 
@@ -55,6 +55,39 @@ def test_what_could_not_be_read_is_read_again(
     assert (counts["inserted"], counts["dead"]) == (3, 0)
     images = [change["after"] for change in silver_rows(spark, tmp_path / "lake", "shop", "changes")]
     assert sorted(images) == [f'{{"id":{number},"v":"{number}"}}' for number in range(3)]
+
+
+@pytest.mark.parametrize("most", [100, 0], ids=["few", "many"])
+def test_a_row_without_a_key_that_may_be_another_equal_one_stays_a_dead_letter(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    feed = OpenFeed()
+    feed.ddl(1, "t", "CREATE TABLE `shop`.`t` (id INT)")
+    for id in (1, 1, 2):
+        feed.add({"ts": T + 5, "scm": "shop", "tbl": "t", "t": 1}, {"u": {"id": {"t": 3, "f": 0, "v": id}}})
+    create, first, *others = feed.messages
+    run(
+        write_recording(tmp_path / "shop.jsonl", [create, first, *map(compressed, others)]), tmp_path / "lake"
+    )
+    letters = silver_rows(spark, tmp_path / "lake", "shop", "dead_letters")
+    assert [letter["origin"]["offset"] for letter in letters] == [2, 3]
+    monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", most)
+    log = OpsLog(spark, Lake(str(tmp_path / "lake")), "shop").load()
+    source = SilverSettings("shop", "ticdc-open", "tidb", {"compression": "lz4"})
+
+    counts = decode_again(log, source, ranges_of(letter["origin"] for letter in letters), None)
+
+    assert (counts["inserted"], counts["duplicate"], counts["conflict"]) == (1, 0, 1)
+    assert open_counts(spark, log.lake, "shop", log) == {("shop", "t"): 1}
+    (letter,) = (
+        row
+        for row in silver_rows(spark, tmp_path / "lake", "shop", "dead_letters")
+        if row["code"] == "equal_row"
+    )
+    assert letter["origin"]["offset"] == 2
+
+    again = decode_again(log, source, ranges_of([letter["origin"]]), None)
+    assert (again["inserted"], again["conflict"]) == (0, 1)
 
 
 def cut_in_three(told: list[Message], at: int) -> list[Message]:
