@@ -59,7 +59,7 @@ def decode_again(
             ranges=tuple(part),
             again=True,
             read_as=feed.read_as,
-            requeue=closing(code, done.batch, 0) if number == len(parts) else None,
+            requeue=closing(code, done.batch, 0) if number == len(parts) and not counts["below"] else None,
         )
         log.add(plan)
         counts.update(to_json(run_batch(log, feed, plan)))

@@ -122,7 +122,8 @@ def done_record(
         servers=stays.servers if stays else servers,
         snapshots=_snapshots(done, summary),
         arrival=sent.arrival,
-        requeued=plan.requeue,
+        # what was refused below a floor is in no table, though its letter is
+        requeued=None if counts.below else plan.requeue,
         sent=sent.states,
         backfills=max(plan.backfills, _backfills(done)),
         low=None if plan.again else summary.low,
