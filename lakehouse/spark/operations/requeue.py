@@ -49,7 +49,7 @@ def decode_again(
     if last is None or done is None:
         return counts
     refuse_other_reading(log, feed)
-    ranges = [with_parts(log, feed, one) for one in ranges]
+    ranges = [with_parts(log, feed, one, done) for one in ranges]
     parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
     for number, part in enumerate(parts, 1):
         plan = Planned(
@@ -66,11 +66,12 @@ def decode_again(
     return counts
 
 
-def with_parts(log: OpsLog, feed: SilverSettings, one: OffsetRange) -> OffsetRange:
-    """The range with all parts of its messages: a letter names the first one."""
+def with_parts(log: OpsLog, feed: SilverSettings, one: OffsetRange, done: Done) -> OffsetRange:
+    """The range with all parts of its messages that were read: a letter names the first one."""
     if FORMATS[feed.format].parts is None or one.topic == SNAPSHOT_TOPIC:
         return one
-    near = msgspec.structs.replace(one, last=one.last + PARTS)
+    read = next((each.offset - 1 for each in done.next if each.place == one.place), one.last)
+    near = msgspec.structs.replace(one, last=max(one.last, min(one.last + PARTS, read)))
     records = within(log.lake.read(log.spark, "bronze", log.source), [near]).select(*INPUT)
     found = messages_in(records.toArrow().sort_by("offset"))
     return msgspec.structs.replace(one, last=end_of_parts(found, feed.format, one.last))

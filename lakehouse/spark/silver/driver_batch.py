@@ -186,30 +186,30 @@ def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def schema_identity(row: Any) -> tuple[Any, ...]:
+    """What makes two schema changes one. A statement may be told once for each table that it names; a record
+    without one is its table's: a storage sink begins with those of all tables at one position.
+    """
+    table = row["table"] if row["ddl"] is None else None
+    told = row["ddl"], _text(row["columns"]), table
+    return (tuple(row["position"]), row["database"], row["schema_kind"], *told)
+
+
 def new_schema_rows(log: OpsLog, feed: "SilverSettings", events: list[Event], batch: int) -> list[Event]:
     """Schema changes that silver does not have: broadcast and replayed ones are one."""
     from lakehouse.spark.silver.tables import read_silver
 
-    def identity(row: Any) -> tuple[Any, ...]:
-        return (
-            tuple(row["position"]),
-            row["database"],
-            row["schema_kind"],
-            row["ddl"],
-            _text(row["columns"]),
-        )
-
-    fresh = {identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
+    fresh = {schema_identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
     if not fresh:
         return []
     table = read_silver(log.spark, log.lake, feed.name, "schema_changes").where(F.col("batch") < batch)
     table = table.where(in_spans(spans_of((position, position) for position, *_ in fresh)))
     for row in (
-        table.select("position", "database", F.col("kind").alias("schema_kind"), "ddl", "columns")
+        table.select("position", "database", "table", F.col("kind").alias("schema_kind"), "ddl", "columns")
         .toArrow()
         .to_pylist()
     ):
-        fresh.pop(identity({**row, "position": row["position"].values()}), None)
+        fresh.pop(schema_identity({**row, "position": row["position"].values()}), None)
     return list(reversed(fresh.values()))
 
 

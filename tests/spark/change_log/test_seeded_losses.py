@@ -33,10 +33,10 @@ from lakehouse.spark.pipeline.one_pass import LAYERS, Stop, run_once
 from lakehouse.spark.pipeline.try_recording import source_of_path
 from lakehouse.spark.silver.run import next_plan, run_batch
 from tests.spark.bronze.test_kafka_faults import TOLD, Shop
-from tests.support.lakes import quiet, write_recording
+from tests.support.lakes import quiet, silver_rows, write_recording
 from tests.support.open_feed import OpenFeed
 from tests.support.paths import DATA
-from tests.support.sink_trees import old_layout
+from tests.support.sink_trees import old_layout, schema_file
 from tests.whole_path.test_eight_formats import write_tree
 
 CREATE = "CREATE TABLE `shop`.`%s` (id INT PRIMARY KEY, v VARCHAR(20))"
@@ -393,6 +393,22 @@ def test_s4_a_numbered_file_that_the_sink_lacks(
 
     state, why = sink.states()["k.t"]
     assert (state, (why or "")[:41]) == ("incomplete", "the storage sink lacks k/t/500/CDC000002.")
+
+
+def test_tables_of_the_same_columns_that_a_sink_begins_with_have_each_their_schema(
+    spark: Any, tmp_path: Path
+) -> None:
+    sink = sink_of(spark, tmp_path)
+    tree = {"metadata": b'{"checkpoint-ts": 900}'}
+    for name in ("a", "b"):
+        tree[f"k/{name}/500/schema.json"] = schema_file(500, "", name, "k", "id", "a")
+        tree[f"k/{name}/500/CDC000001.csv"] = f'"I","{name}","k",601,1,10\r\n'.encode()
+    write_tree(sink.path, tree)
+
+    sink.run()
+
+    told = silver_rows(spark, sink.place, sink.source().name, "schema_changes")
+    assert sorted(row["table"] for row in told) == ["a", "b"]
 
 
 TABLE = "CREATE TABLE `k`.`t` (`id` INT NOT NULL,`a` INT,PRIMARY KEY(`id`))"
