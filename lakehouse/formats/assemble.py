@@ -20,7 +20,7 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import SNAPSHOT_TOPIC, DeadLetter, Message
 from lakehouse.formats import FORMATS
-from lakehouse.formats.row import Join, LargeMessages
+from lakehouse.formats.row import Join, LargeMessages, Note
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, Schemas, classify
 
 ATTACHMENT = "lakehouse.attachment:"
@@ -37,7 +37,8 @@ class BatchContext:
     parts only. `schemas`: the schema files that have landed. `dispatchers`: how many had written into a
     file's folder when it landed, by the file's number; 1 where it is not there. `copies`: the records that a
     feed in order of arrival sent before (lakehouse.silver.redelivery). `final`: nothing comes behind, so
-    parts that wait are dead.
+    parts that wait are dead. `apart`: the records were picked out, so that numbers between them are not
+    missing.
     """
 
     starts: Mapping[Place, int] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class BatchContext:
     dispatchers: Mapping[int, int] = field(default_factory=dict)
     copies: Mapping[Place, frozenset[int]] = field(default_factory=dict)
     final: bool = False
+    apart: bool = False
 
 
 NOTHING = BatchContext()
@@ -194,10 +196,30 @@ def _joined(
             continue
         if isinstance(found, Message):
             yield found
-        else:
-            if found.n:
-                yield Skipped(place, first.offset, found.n)
-            code = _CODES.get(found.kind)
-            letter = None if code is None else DeadLetter(code, found.text, 0)
-            yield from (Unjoined(message, letter) for message in found.messages)
+        elif not (found.n and context.apart):
+            yield from _noted(found, place)
     yield from (Resume(place, offset) for place, offset in resume.items())
+
+
+def end_of_parts(messages: Iterable[Message], format: str, last: int) -> int:
+    """The offset of the last part of the messages that begin at or before `last`, where it is among these
+    records: of one partition, in order, the first of them no part of a message that begins before.
+    """
+    parts = FORMATS[format].parts
+    if parts is None:
+        return last
+    end, tape = last, _Tape(messages)
+    for found in parts()(tape):
+        if (found if isinstance(found, Message) else found.messages[0]).offset > last:
+            break
+        if tape.current is not None:
+            end = max(end, tape.current.offset)
+    return end
+
+
+def _noted(note: Note, place: Place) -> Iterator[Unjoined | Skipped]:
+    if note.n:
+        yield Skipped(place, note.messages[0].offset, note.n)
+    code = _CODES.get(note.kind)
+    letter = None if code is None else DeadLetter(code, note.text, 0)
+    yield from (Unjoined(message, letter) for message in note.messages)

@@ -6,7 +6,8 @@ ranges. What of them lies below its next offset, silver decodes in a batch of it
 goes on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from lakehouse.ops.progress import NextOffset, OffsetRange, Place
 
@@ -19,6 +20,14 @@ def landed_below(records: Iterable[Record], ends: Mapping[Place, int]) -> tuple[
     """The ranges of the records (topic, incarnation, partition, offset) that lie below where bronze ends."""
     below = sorted({one for one in records if one[3] < ends.get(one[:3], 0)})
     return merged(OffsetRange(*one, last=one[3]) for one in below)
+
+
+def is_half_told(told: Sequence[tuple[OffsetRange, ...]]) -> bool:
+    """Whether the last of the records that tell of such ranges, each written before and after its messages
+    land, was written before alone: the run died, and silver may have looked before they had landed.
+    """
+    last = list(takewhile(lambda ranges: ranges == told[-1], reversed(told)))
+    return len(last) % 2 == 1
 
 
 def unread(ranges: Iterable[OffsetRange], following: Iterable[NextOffset]) -> tuple[OffsetRange, ...]:

@@ -1,11 +1,20 @@
 """What stands between bronze and decode: parts that are cut by batches, payloads, schema files."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
-from lakehouse.formats.assemble import ATTACHMENT, BatchContext, Resume, Unjoined, assembled
+from lakehouse.formats.assemble import (
+    ATTACHMENT,
+    BatchContext,
+    Resume,
+    Skipped,
+    Unjoined,
+    assembled,
+    end_of_parts,
+)
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
 from lakehouse.formats.ticdc.storage_layout import SchemaFile, classify, join_schemas
 from lakehouse.sources.recording import read_recording
@@ -57,6 +66,31 @@ def test_parts_that_wait_are_dead_letters_only_where_nothing_can_come() -> None:
     assert waiting == [records[0], Resume(PLACE, 0)]
     letters = [each.letter for each in final if isinstance(each, Unjoined)]
     assert [letter.message for letter in letters if letter] == ["2 of 3 parts are there"] * 2
+
+
+def test_of_records_that_were_picked_out_nothing_between_them_is_missing() -> None:
+    records = parts([1, 1, 3, 1])
+
+    picked = [records[0], *records[2:4], records[5]]
+    found = list(assembled(picked, DTS, {}, BatchContext(final=True, apart=True)))
+
+    assert [each for each in found if isinstance(each, Message)] == [records[0], records[5]]
+    letters = [each for each in found if isinstance(each, Unjoined)]
+    assert [(each.message, each.letter and each.letter.code) for each in letters] == [
+        (record, "envelope") for record in records[2:4]
+    ]
+    assert not any(isinstance(each, Skipped) for each in found)
+
+
+@pytest.mark.parametrize(("last", "end"), [(0, 0), (1, 3), (2, 3), (4, 4), (5, 6)])
+def test_a_message_ends_with_its_last_part(last: int, end: int) -> None:
+    records = parts([1, 3, 1, 2])
+
+    assert end_of_parts(records[last if last != 2 else 1 :], DTS, last) == end
+
+
+def test_a_message_whose_last_part_is_not_there_ends_where_it_is_said_to() -> None:
+    assert end_of_parts(parts([3])[:2], DTS, 0) == 0
 
 
 def test_a_payload_comes_as_a_header_and_leaves_no_trace() -> None:

@@ -8,7 +8,9 @@ import pytest
 from lakehouse.ddl.policy import stopping
 from lakehouse.ops.progress import Disproved, NextOffset, ServerChange
 from lakehouse.ops.records.bronze import MissingFile, OffsetsLost, TopicCreatedAgain
+from lakehouse.reporting.text.problems import source_problems
 from lakehouse.reporting.text.remedies import REMEDIES, Where, of_reason, of_table
+from lakehouse.reporting.text.tables import View
 from lakehouse.silver.binlog_servers import change_text
 from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.sources.kafka_offsets import loss_text
@@ -88,3 +90,14 @@ def test_nothing_mends_a_table_that_is_exact_or_dropped() -> None:
 def test_no_command_decides_on_a_ddl_of_a_merged_table() -> None:
     assert commands("shard_1.t: held by a DDL: on_ddl says hold for truncate") == []
     assert "dead-letters list" in commands("shard_1.t: 2 dead letters")[0]
+
+
+def test_a_topic_that_is_gone_and_holds_the_watermark_is_told_with_what_lets_it_go() -> None:
+    entry = {"source": "shop", "deleted": ["old/0"], "watermark": None, "gold_watermark": None}
+
+    (problem,) = source_problems(entry, View())
+
+    assert problem.text == "old/0: the topic is read no more (it was deleted?), and holds the watermark"
+    assert [step.command for step in problem.steps] == [
+        "lakehouse partitions retire shop old 0 --why …",
+    ]

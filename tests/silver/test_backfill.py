@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ops.progress import NextOffset, OffsetRange
-from lakehouse.silver.backfill import RANGES, landed_below, merged, unread
+from lakehouse.silver.backfill import RANGES, is_half_told, landed_below, merged, unread
 
 OFFSETS = st.lists(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30)), max_size=8), max_size=8)
 
@@ -29,6 +29,17 @@ def test_what_lies_above_is_left_to_reading_upwards() -> None:
 
     assert unread(ranges((2, 3), (5, 9), (12, 13)), read) == tuple(ranges((2, 3), (5, 5)))
     assert unread(ranges((2, 3)), []) == ()
+
+
+def test_what_is_told_once_is_half_told() -> None:
+    one, other = tuple(ranges((1, 2))), tuple(ranges((4, 4)))
+
+    assert not is_half_told([])
+    assert is_half_told([one])
+    assert not is_half_told([one, one])
+    assert is_half_told([one, one, other])
+    assert is_half_told([other, one, one, one])
+    assert not is_half_told([one, one, one, one])
 
 
 @given(OFFSETS, st.sets(st.integers(0, 7)))

@@ -61,6 +61,10 @@ def _watermark_problems(entry: Entry, view: View) -> Iterator[Problem]:
             else "have sent no watermark, and hold it"
         )
         yield Problem("warn", f"{listed(waiting)} {verb}", silent(view.where(entry["source"]), waiting))
+    deleted = entry.get("deleted", ())
+    if deleted:
+        told = f"{listed(deleted)}: the topic is read no more (it was deleted?), and holds the watermark"
+        yield Problem("warn", told, silent(view.where(entry["source"]), deleted))
     again = entry.get("counts_again", ())
     if again:
         verb = "was retired, and counts" if len(again) == 1 else "were retired, and count"

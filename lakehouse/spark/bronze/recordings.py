@@ -5,18 +5,20 @@ offset): the incarnation tells a topic that was created anew, whose offsets star
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import md5
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.ops.progress import Place
 from lakehouse.ops.records.bronze import Backfill, Partitions
-from lakehouse.silver.backfill import landed_below
+from lakehouse.silver.backfill import Record, is_half_told, landed_below
 from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
@@ -42,6 +44,9 @@ def list_partitions(context: RunContext, recordings: Sequence[Callable[[], Itera
 def land_messages(context: RunContext, messages: Iterable[Message]) -> int:
     """Append the messages that bronze does not have yet; returns how many."""
     spark, lake, source = context.spark, context.lake, context.source
+    told = context.log.all(Backfill)
+    if is_half_told([one.ranges for one in told]):  # what it tells of has landed, or lands now and is told
+        context.log.add(told[-1])
     landed, ends = 0, dict[Place, int]()
     stream = iter(messages)
     while chunk := list(islice(stream, CHUNK)):
@@ -73,18 +78,35 @@ def append_messages(context: RunContext, chunk: list[Message], ends: dict[Place,
 
 
 def _unknown(spark: SparkSession, lake: Lake, source: str, chunk: list[Message]) -> list[Message]:
-    """The messages that bronze does not have, each once."""
-    if not lake.exists(spark, "bronze", source):
-        return list({(m.topic, m.incarnation, m.partition, m.offset): m for m in chunk}.values())
+    """The messages that bronze does not have, each once. LakehouseError where it has another one in the place
+    of one of them: two recordings that are not of the same topic.
+    """
+    known = _values(lake.read(spark, "bronze", source), chunk) if lake.exists(spark, "bronze", source) else {}
+    new: dict[Record, Message] = {}
+    for m in chunk:
+        place = (m.topic, m.incarnation, m.partition, m.offset)
+        if place not in known:
+            known[place], new[place] = _digest(m.value), m
+        elif known[place] != _digest(m.value):
+            raise LakehouseError(
+                f"{source}: {m.topic}/{m.partition}: expected the message that was read at offset {m.offset} "
+                "before, got another one: a recording of another topic, or of one that was created anew, "
+                "takes another `topic`, or a source of its own"
+            )
+    return list(new.values())
+
+
+def _values(bronze: DataFrame, chunk: list[Message]) -> dict[Record, str | None]:
+    """Digests of the values that bronze has near these messages."""
     offsets = [message.offset for message in chunk]
-    frame = lake.read(spark, "bronze", source).where(F.col("offset").between(min(offsets), max(offsets)))
-    table = frame.select(*PLACE).toArrow()
-    known = set(zip(*[table[name].to_pylist() for name in PLACE], strict=True)) if table.num_rows else set()
-    return list(
-        {
-            place: m for m in chunk if (place := (m.topic, m.incarnation, m.partition, m.offset)) not in known
-        }.values()
-    )
+    near = bronze.where(F.col("offset").between(min(offsets), max(offsets)))
+    table = near.select(*PLACE, F.md5("value").alias("digest")).toArrow()
+    topics, lives, partitions, numbers, digests = (column.to_pylist() for column in table.columns)
+    return dict(zip(zip(topics, lives, partitions, numbers, strict=True), digests, strict=True))
+
+
+def _digest(value: bytes | None) -> str | None:
+    return None if value is None else md5(value, usedforsecurity=False).hexdigest()
 
 
 def _row(message: Message) -> dict[str, Any]:

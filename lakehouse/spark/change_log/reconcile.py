@@ -25,6 +25,7 @@ from lakehouse.spark.bronze.offsets import unread
 from lakehouse.spark.change_log.dead_letters import LOST, open_shortfalls, shortfall_text
 from lakehouse.spark.change_log.layer_counts import bronze_findings
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
 
@@ -65,14 +66,28 @@ def reconciled(log: OpsLog, last: Manifest | None, done: Done) -> Reconciled:
 
 
 def silver_rows(log: OpsLog, last: Manifest | None, done: Done) -> SilverRows:
-    """The rows that silver has against those that it is to have. The first manifest, one that an older
-    lakehouse wrote, another generation of silver and a retention floor begin the count again.
+    """The rows that silver has against those that it is to have. A manifest that an older lakehouse wrote and
+    a retention floor begin the count again.
     """
     changes = read_silver(log.spark, log.lake, log.source, "changes")
-    if last is None or last.silver_rows is UNSET or not is_counted(log, last):
-        return SilverRows(changes.where(F.col("batch") <= done.batch).count())
-    expected = last.silver_rows + sum(one.counts.inserted for one in new_batches(log, last, done))
-    return SilverRows(expected, max(0, expected - changes.count()))
+    expected = inserted_rows(log, last, done)
+    if expected is not None and changes.count() == expected:
+        return SilverRows(expected)
+    # a batch that is under way, or done by now, has rows that make up for none that are missing
+    rows = changes.where(F.col("batch") <= done.batch).count()
+    return SilverRows(rows) if expected is None else SilverRows(expected, max(0, expected - rows))
+
+
+def inserted_rows(log: OpsLog, last: Manifest | None, done: Done) -> int | None:
+    """How many rows silver's batches have inserted: since the last manifest, besides those that it has
+    counted, or since the generation's first batch; None where that is not known.
+    """
+    if last is not None and last.silver_rows is not UNSET and is_counted(log, last):
+        return last.silver_rows + sum(one.counts.inserted for one in new_batches(log, last, done))
+    if floors_of(log):
+        return None
+    rows = [one.rows for one in done.tables]
+    return None if UNSET in rows else sum(one for one in rows if one is not UNSET)
 
 
 def new_batches(log: OpsLog, last: Manifest | None, done: Done) -> Iterable[Done]:
@@ -98,11 +113,11 @@ def is_counted(log: OpsLog, last: Manifest) -> bool:
 
 def bronze_rows(log: OpsLog, last: Manifest | None, done: Done) -> BronzeRows:
     """What bronze is to have and silver to have read. An older lakehouse's manifest, commits that Delta has
-    forgotten, and an operator's dismissal of what was lost begin the count again.
+    forgotten, and an operator's dismissal of what the last manifest has lost begin the count again.
     """
     lake, spark = log.lake, log.spark
     known = last.bronze if last is not None and last.bronze is not UNSET else None
-    if known is not None and is_dismissed(log):
+    if known is not None and known.losses and is_dismissed(log):
         known = None
     if not lake.exists(spark, "bronze", log.source):
         return _without_bronze(known)

@@ -59,6 +59,8 @@ def run_gold(
     known of them. `unread`: records have landed that silver has not taken, which is something new.
     """
     with log.gathering():
+        # an append may bring the records of a batch that is done meanwhile, whose changes this run leaves out
+        infer_columns(log, feed.drift_timeout)
         done = log.last(Done)
         if done is None:
             return None
@@ -85,7 +87,6 @@ def publish_next(
     new.
     """
     last = log.last(Manifest)
-    infer_columns(log, feed.drift_timeout)
     asked = asked_of(feed, log)
     # what a run has written that died is taken back though nothing is asked any more of what it was to do
     is_news = again or unread or unpublished(log)

@@ -7,7 +7,7 @@ as long as the version after it is old. OPTIMIZE makes a new version of the same
 published again with it; where gold's next run has to see something behind that manifest, gold's files wait.
 The ops log is pruned, and its archive forgets what is older than `snapshots`.
 
-A source is maintained while none of its layers runs.
+A source is maintained while none of its layers runs, and nothing is imported into it.
 """
 
 import math
@@ -33,7 +33,7 @@ from lakehouse.spark.table_versions import has_same_rows, history_of, version_of
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
 HOUR = 3600
-LAYERS = ("bronze", "silver", "gold")
+LAYERS = ("bronze", "silver", "gold", "import")
 # A large gold table is many files in the order of its key, of which a MERGE opens a few: they are not put
 # together to one of a gigabyte.
 GOLD_FILES = {

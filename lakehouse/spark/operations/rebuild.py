@@ -171,12 +171,12 @@ def request(
     """Ask this of gold, in one run; it is done at once where no other gold run goes on."""
     log.add_all(asked)
     try:
-        with layer_lock(log.spark, log.lake, log.source, ["gold"]):
-            log.load()
-            manifest = log.last(Manifest)
+        with layer_lock(log.spark, log.lake, log.source, ["gold"]) as lake:
+            held = OpsLog(log.spark, lake, log.source).load()
+            manifest = held.last(Manifest)
             assert manifest is not None
             feed = gold_settings_of(log.source, settings, manifest.consistency)
-            run_gold(log.spark, log.lake, feed, log, progress=progress)
+            run_gold(log.spark, lake, feed, held, progress=progress)
             return True
     except LakehouseError as error:
         return f"requested: {error}"

@@ -115,20 +115,20 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
         )
     source, rejections, lineage = the_one(found, table, source.lake.root)
     before = rejections.of(lineage, all_=True)
-    with layer_lock(rejections.spark, source.lake, source.name, ("gold",)):
+    with layer_lock(rejections.spark, source.lake, source.name, ("gold",)) as lake:
         if accept:
             _accept(rejections, lineage, table, source.gold, before=before, why=str(why))
-        rejections.log.load()
+        log = OpsLog(rejections.spark, lake, source.name).load()
         run_gold(
             rejections.spark,
-            source.lake,
+            lake,
             source.gold,
-            rejections.log,
+            log,
             progress=lambda _: None,
             again=frozenset([lineage.id]),
         )
     after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
-    manifest = rejections.log.last(Manifest)
+    manifest = log.last(Manifest)
     entry = next(one for one in (manifest.tables if manifest else ()) if one.lineage == lineage.id)
     return {
         "table": table,

@@ -7,26 +7,34 @@ a crash before it leaves them open.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import functions as F
 
+from lakehouse.events import SNAPSHOT_TOPIC, Message
 from lakehouse.formats import FORMATS
+from lakehouse.formats.assemble import end_of_parts
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify
 from lakehouse.ops.progress import OffsetRange
 from lakehouse.ops.records.kinds import to_json
 from lakehouse.ops.records.silver import Done, Planned
+from lakehouse.spark.bronze.offsets import within
 from lakehouse.spark.change_log.dead_letters import closing, is_open
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
+from lakehouse.spark.silver.columns import INPUT
 from lakehouse.spark.silver.context import batch_context
+from lakehouse.spark.silver.decode import messages
 from lakehouse.spark.silver.run import is_small, refuse_other_reading, run_batch
 from lakehouse.spark.silver.tables import SilverSettings, read_silver
 
 # so many ranges of offsets are decoded in one batch: each is a condition of its query
 RANGES = 500
+# a message's parts are looked for in so many records behind its first one
+PARTS = 100
 Json = dict[str, Any]
 
 
@@ -41,6 +49,7 @@ def decode_again(
     if last is None or done is None:
         return counts
     refuse_other_reading(log, feed)
+    ranges = [with_parts(log, feed, one, done) for one in ranges]
     parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
     for number, part in enumerate(parts, 1):
         plan = Planned(
@@ -50,11 +59,27 @@ def decode_again(
             ranges=tuple(part),
             again=True,
             read_as=feed.read_as,
-            requeue=closing(code, done.batch, 0) if number == len(parts) else None,
+            requeue=closing(code, done.batch, 0) if number == len(parts) and not counts["below"] else None,
         )
         log.add(plan)
         counts.update(to_json(run_batch(log, feed, plan)))
     return counts
+
+
+def with_parts(log: OpsLog, feed: SilverSettings, one: OffsetRange, done: Done) -> OffsetRange:
+    """The range with all parts of its messages that were read: a letter names the first one."""
+    if FORMATS[feed.format].parts is None or one.topic == SNAPSHOT_TOPIC:
+        return one
+    read = next((each.offset - 1 for each in done.next if each.place == one.place), one.last)
+    near = msgspec.structs.replace(one, last=max(one.last, min(one.last + PARTS, read)))
+    records = within(log.lake.read(log.spark, "bronze", log.source), [near]).select(*INPUT)
+    found = messages_in(records.toArrow().sort_by("offset"))
+    return msgspec.structs.replace(one, last=end_of_parts(found, feed.format, one.last))
+
+
+def messages_in(records: pa.Table) -> Iterator[Message]:
+    """Records of bronze as messages; their epoch is not told."""
+    return (message for batch in records.to_batches() for message in messages(batch, ()))
 
 
 def ranges_of(origins: Iterable[Json]) -> list[OffsetRange]:

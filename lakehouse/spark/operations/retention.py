@@ -7,8 +7,8 @@ whole; so do the logs of tables that need theirs.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,7 @@ from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
 from lakehouse.ops.progress import TableSnapshot
+from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.operators import Floor
 from lakehouse.ops.records.silver import Done
@@ -35,6 +36,7 @@ from lakehouse.spark.change_log.changes import (
     of_lineage,
     unfinished_snapshots,
 )
+from lakehouse.spark.change_log.dead_letters import missing_files, open_counts
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.fold.deltas import decode_row
@@ -67,7 +69,8 @@ def raise_floor(
         done, manifest = taken_by_gold(log)
         place = floor_below(moment(settings, at, older_than, manifest.watermark))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
-        kept = kept_logs(lineages, place, settings, done=done, manifest=manifest)
+        awaited = Awaited(open_counts(spark, lake, source, log), tuple(missing_files(log)))
+        kept = kept_logs(lineages, place, settings, done=done, manifest=manifest, awaited=awaited)
         folded = [one for one in lineages if one.id not in kept]
         changes = counted_changes(log, done.batch)
         outcome = {
@@ -96,8 +99,23 @@ def taken_by_gold(log: OpsLog) -> tuple[Done, Manifest]:
     return done, manifest
 
 
+class Awaited(NamedTuple):
+    """What may still bring changes from below a floor, where they would be refused: open dead letters by
+    table (None: of no known table), and files that a storage sink lacks.
+    """
+
+    letters: Mapping[Name | None, int] = {}
+    files: tuple[MissingFile, ...] = ()
+
+
 def kept_logs(
-    lineages: list[Lineage], place: Position, settings: SourceSettings, *, done: Done, manifest: Manifest
+    lineages: list[Lineage],
+    place: Position,
+    settings: SourceSettings,
+    *,
+    done: Done,
+    manifest: Manifest,
+    awaited: Awaited,
 ) -> dict[str, str]:
     """Why tables keep their logs, by lineage; those that may be folded are not in it."""
     entries = {lineage: entry for entry in manifest.tables for lineage in entry.lineages}
@@ -105,6 +123,7 @@ def kept_logs(
         one.id: reason(one, place, settings)
         or unread(one, place, entries.get(one.id))
         or unfinished(one, place, unfinished_snapshots(done))
+        or incoming(one, awaited)
         for one in lineages
     }
     told = {lineage: why for lineage, why in reasons.items() if why is not None}
@@ -154,6 +173,18 @@ def unfinished(lineage: Lineage, place: Position, begun: Iterable[TableSnapshot]
     names = {interval.name for interval in lineage.intervals}
     waits = any((one.database, one.table) in names and one.position <= place for one in begun)
     return "a snapshot of it from below the floor has not arrived as a whole" if waits else None
+
+
+def incoming(lineage: Lineage, awaited: Awaited) -> str | None:
+    """Why a table keeps its log though gold has folded it: changes of it may come from below the floor that
+    are no copies.
+    """
+    names: set[Name | None] = {None, *(interval.name for interval in lineage.intervals)}
+    if not names.isdisjoint(awaited.letters):
+        return "it has open dead letters, or the source has of no known table: requeue or dismiss them first"
+    if any(file.table in names for file in awaited.files):
+        return "the storage sink lacks a file that may be of it: put it back, or dismiss it first"
+    return None
 
 
 def predicate(lineages: Iterable[Lineage], place: Position) -> str:

@@ -6,7 +6,8 @@ What the records are, and who writes them, is in lakehouse/ops/records/.
 so that Delta skips an append whose number is taken. A writer reads back what it has appended, which it knows
 by a mark of its own: two writers may say the same in the same millisecond. Where another process was quicker,
 it takes the next number, unless that process runs the same layer: then a lease has lapsed and was taken over,
-and this run stops before it writes anything else. A run of gold stops where silver was built again, too.
+and this run stops before it writes anything else; one of gold says once more which tables it has written.
+A run of gold stops where silver was built again, too.
 
 An append costs several times what its rows cost. So records that nobody else has to know at once wait for the
 next one, and are appended with it: while a run gathers them, they are in `records` and not in the table.
@@ -33,7 +34,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.pruning import known_summary, pruned
-from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.gold import Intent, Manifest
 from lakehouse.ops.records.kinds import decode, encode
 from lakehouse.ops.records.operators import Generation
 from lakehouse.ops.records.record import Record
@@ -174,6 +175,7 @@ class OpsLog:
         """
         records = [*self._taken(), *records]
         writers = {record.writer for record in records if record.writer}
+        written = self._written() if any(isinstance(one, Manifest) for one in records) else None
         for _ in range(TRIES):
             mine = [self._logged(record, self.seq + number) for number, record in enumerate(records, 1)]
             if self._append(mine):
@@ -189,10 +191,25 @@ class OpsLog:
                     "table has had more records before: it was restored to an older version; restore it to "
                     "its newest one"
                 )
-            self._refuse_rival(writers, newer)
+            try:
+                self._refuse_rival(writers, newer)
+            except LakehouseError:
+                # what was written may stand in gold above the versions that the other run's manifest names
+                if written is not None:
+                    self.add(written)
+                raise
         raise LakehouseError(
             f"{self.lake.ref('ops', self.table)}: too many writers at one time; run it again"
         )
+
+    def _written(self) -> Intent | None:
+        """What this run has said to write to gold, and no manifest has followed."""
+        for one in reversed(self.records):
+            if one.kind == Manifest.kind:
+                return None
+            if isinstance(one.record, Intent):
+                return one.record
+        return None
 
     def _taken(self) -> list[Record]:
         """The records that wait, which no longer do."""

@@ -109,6 +109,11 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
             if not eventual and (topic, number) not in marks and topic not in ends
         ],
         "topics_without_tables": sorted(ends),
+        "deleted": [
+            f"{topic}/{number}"
+            for topic, number in partitions
+            if holder is not None and holder[0] == topic and is_deleted(log.last(Read), topic)
+        ],
         "counts_again": [f"{topic}/{number}" for topic, number in again],
         "gold_watermark": list(manifest.watermark) if manifest else None,
         "consistency": manifest.consistency if manifest else None,
@@ -121,6 +126,11 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         **verified(log, {entry.name for entry in tables}),
         **lag(source, log),
     }
+
+
+def is_deleted(read: Read | None, topic: str) -> bool:
+    """Whether the broker no longer lists a topic that was read, or the YAML no longer names it."""
+    return read is not None and topic in read.incarnations and topic not in read.topics
 
 
 def not_configured(done: Done, manifest: Manifest | None) -> list[str]:

@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint,
 index int, path string,
   code string, message string"""
-ORIGIN = ["topic", "incarnation", "partition", "offset", "index", "path"]
+RECORD = ["topic", "incarnation", "partition", "offset"]
+ORIGIN = [*RECORD, "index", "path"]
 KNOWN_LIMIT = 200_000
 # the types of an identity's columns that are no text
 TYPES = {"position": POSITION, "partition": "int"}
 CONFLICT = (
     "the same change arrived with another value: check the feed's settings and zone, or raise "
     "an epoch if the source is another one"
+)
+EQUAL_ROW = (
+    "a row without a key, decoded apart from those sent with it, can't be told from an equal one of "
+    "them: `lakehouse rebuild silver` decodes all in order"
 )
 
 
@@ -78,8 +83,11 @@ def distinct_changes(
     *,
     batch: int,
     top: Position | None,
+    again: bool,
 ) -> Distinct:
-    """Split a batch's changes into new ones, duplicates and conflicts."""
+    """Split a batch's changes into new ones, duplicates and conflicts. `again`: its records lie below others
+    that were read, so that rows without a key are numbered apart from those of their run.
+    """
     total = summary.counts["decoded"]
     if not total or summary.low is None or summary.high is None:
         return Distinct(None, None, inserted=0, duplicates=0, conflicted=0, tables={})
@@ -90,7 +98,8 @@ def distinct_changes(
         first = first.withColumn("_known", F.lit(False)).withColumn(
             "_known_after", F.lit(None).cast("string")
         )
-    return _split(kept(first), total)
+        again = False
+    return _split(kept(first), total, again=again)
 
 
 def _firsts(keyed: DataFrame, order: str) -> DataFrame:
@@ -171,6 +180,7 @@ def _known(log: OpsLog, feed: "SilverSettings", spans: Iterable[Span], batch: in
         "origin.topic",
         "origin.incarnation",
         "origin.partition",
+        "origin.offset",
         "after",
     )
 
@@ -241,20 +251,24 @@ def _join_known(first: DataFrame, known: DataFrame, order: str) -> DataFrame:
     right = known.select(
         *[_of_identity(name).alias(f"k_{name}") for name in names],
         F.col("after").alias("_known_after"),
+        F.struct(*RECORD).alias("_known_in"),
         F.lit(True).alias("_known"),
     )
     joined = first.join(right, same_identity(names), "left").drop(*[f"k_{name}" for name in names])
     return joined.withColumn("_known", F.coalesce("_known", F.lit(False)))
 
 
-def _split(marked: DataFrame, total: int) -> Distinct:
-    conflicts = kept(_suspects(marked).mapInArrow(_conflicting, LETTERS))
+def _split(marked: DataFrame, total: int, *, again: bool) -> Distinct:
+    conflicts = _suspects(marked).mapInArrow(_conflicting, LETTERS)
+    if again:
+        conflicts = conflicts.unionByName(_equal_rows(marked))
+    conflicts = kept(conflicts)
     conflicted = conflicts.count()
     distinct = marked.where(~F.col("_known"))
     rows = distinct.groupBy("database", "table").count().collect()
     tables = {(row["database"], row["table"]): row["count"] for row in rows}
     inserted = sum(tables.values())
-    distinct = distinct.drop("_twins", "_known", "_known_after")
+    distinct = distinct.drop("_twins", "_known", "_known_after", "_known_in")
     return Distinct(
         distinct if inserted else None,
         conflicts if conflicted else None,
@@ -276,6 +290,16 @@ def _suspects(marked: DataFrame) -> DataFrame:
     )
     arrived = marked.where(F.col("_known")).select(*names, standing, "after", *ORIGIN)
     return twins.unionByName(arrived).where(F.col("after") != F.col("_standing"))
+
+
+def _equal_rows(marked: DataFrame) -> DataFrame:
+    """The rows without a key that silver has from another record of their partition, as dead letters."""
+    *place, number = [F.col(name) == F.col(f"_known_in.{name}") for name in RECORD]
+    found = marked.where(F.col("_known") & F.col("half").isNotNull() & ~number)
+    for same in place:
+        found = found.where(same)
+    told = found.withColumn("code", F.lit("equal_row")).withColumn("message", F.lit(EQUAL_ROW))
+    return told.select(*columns(LETTERS).names)
 
 
 def _conflicting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -122,7 +122,8 @@ def done_record(
         servers=stays.servers if stays else servers,
         snapshots=_snapshots(done, summary),
         arrival=sent.arrival,
-        requeued=plan.requeue,
+        # what was refused below a floor is in no table, though its letter is
+        requeued=None if counts.below else plan.requeue,
         sent=sent.states,
         backfills=max(plan.backfills, _backfills(done)),
         low=None if plan.again else summary.low,
@@ -143,8 +144,8 @@ def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots | UnsetTyp
 
 
 def _short(plan: Planned, done: Done | None, summary: Summary) -> tuple[Shortfall, ...]:
-    """What is lacking or cut, one for each partition and batch; what lies in what the batch reads again is
-    met again.
+    """What is lacking or cut, one for each partition and batch; what is cut in what the batch reads again is
+    met again. Numbers are not: records that were picked out do not tell what is missing between them.
     """
     known = () if done is None or done.short is UNSET else done.short
     found: dict[tuple[Place, str], Shortfall] = {}
@@ -154,7 +155,11 @@ def _short(plan: Planned, done: Done | None, summary: Summary) -> tuple[Shortfal
         place = (one.topic, one.incarnation, one.partition), one.kind
         first, n = found.get(place, one), found[place].n if place in found else 0
         found[place] = replace(first, n=n + one.n, batch=plan.batch)
-    kept = [one for one in known if not any(_is_in(one, read) for read in plan.ranges)]
+    kept = [
+        one
+        for one in known
+        if (plan.again and one.kind == "skipped") or not any(_is_in(one, read) for read in plan.ranges)
+    ]
     return (*kept, *found.values())
 
 

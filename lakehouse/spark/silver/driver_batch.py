@@ -24,7 +24,15 @@ from lakehouse.silver.transaction_watermark import TransactionEvents
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
 from lakehouse.spark.silver.decode import decode_all, records_of
-from lakehouse.spark.silver.dedupe import CONFLICT, disagree, highest_known, in_spans, known_afters, overlaps
+from lakehouse.spark.silver.dedupe import (
+    CONFLICT,
+    EQUAL_ROW,
+    disagree,
+    highest_known,
+    in_spans,
+    known_afters,
+    overlaps,
+)
 
 if TYPE_CHECKING:
     from lakehouse.spark.silver.tables import SilverSettings
@@ -156,34 +164,52 @@ def conflict_letter(event: Event) -> Event:
     return {**event, "kind": "dead_letter", "error_code": "conflict", "error_message": CONFLICT}
 
 
+def equal_rows(log: OpsLog, feed: "SilverSettings", changes: list[Event], *, batch: int) -> list[Event]:
+    """The rows without a key that silver has from another record of their partition, as dead letters: in a
+    batch of records that were picked out they may be rows of their own.
+    """
+    halves = [event for event in changes if event["half"] is not None]
+    known = {}
+    for row in known_afters(log, feed, halves, batch=batch):
+        identity = identity_of({**row, "position": tuple(row["position"].values())}, feed.order)
+        known[identity] = row
+    return [
+        {**event, "kind": "dead_letter", "error_code": "equal_row", "error_message": EQUAL_ROW}
+        for event in halves
+        if (same := known.get(identity_of(event, feed.order))) is not None
+        and all(same[name] == event[name] for name in PLACE)
+        and same["offset"] != event["offset"]
+    ]
+
+
 def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def schema_identity(row: Any) -> tuple[Any, ...]:
+    """What makes two schema changes one. A statement may be told once for each table that it names; a record
+    without one is its table's: a storage sink begins with those of all tables at one position.
+    """
+    table = row["table"] if row["ddl"] is None else None
+    told = row["ddl"], _text(row["columns"]), table
+    return (tuple(row["position"]), row["database"], row["schema_kind"], *told)
 
 
 def new_schema_rows(log: OpsLog, feed: "SilverSettings", events: list[Event], batch: int) -> list[Event]:
     """Schema changes that silver does not have: broadcast and replayed ones are one."""
     from lakehouse.spark.silver.tables import read_silver
 
-    def identity(row: Any) -> tuple[Any, ...]:
-        return (
-            tuple(row["position"]),
-            row["database"],
-            row["schema_kind"],
-            row["ddl"],
-            _text(row["columns"]),
-        )
-
-    fresh = {identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
+    fresh = {schema_identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
     if not fresh:
         return []
     table = read_silver(log.spark, log.lake, feed.name, "schema_changes").where(F.col("batch") < batch)
     table = table.where(in_spans(spans_of((position, position) for position, *_ in fresh)))
     for row in (
-        table.select("position", "database", F.col("kind").alias("schema_kind"), "ddl", "columns")
+        table.select("position", "database", "table", F.col("kind").alias("schema_kind"), "ddl", "columns")
         .toArrow()
         .to_pylist()
     ):
-        fresh.pop(identity({**row, "position": row["position"].values()}), None)
+        fresh.pop(schema_identity({**row, "position": row["position"].values()}), None)
     return list(reversed(fresh.values()))
 
 
@@ -206,6 +232,9 @@ def run_local_batch(
     top = highest_known(feed.order, plan, done.top if done else None)
     known = stored_images(log, feed, changes, top, batch=plan.batch) if overlaps(summary, top) else {}
     new, conflicts, duplicates = distinct_rows(changes, known, feed.order)
+    if plan.again and summary.keyless and known:
+        equal = equal_rows(log, feed, changes, batch=plan.batch)
+        conflicts, duplicates = [*conflicts, *equal], duplicates - len(equal)
     summary.inserted = dict(Counter((event["database"], event["table"]) for event in new))
     for letter in conflicts:
         name = (letter["database"], letter["table"])

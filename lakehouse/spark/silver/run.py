@@ -281,7 +281,9 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     seen = Replays({}, 0, ())
     if (rule := rule_of(feed.format, feed.order)) is not None:
         seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table=table)
-    near = replace(batch_context(log, feed.format, feed.options, plan.ranges), copies=seen.copies)
+    near = batch_context(log, feed.format, feed.options, plan.ranges)
+    # of records that are read again no batch reads on: parts that wait would be forgotten with their letters
+    near = replace(near, copies=seen.copies, final=plan.again, apart=plan.again)
     settings = {
         "format": feed.format,
         "options": feed.options,

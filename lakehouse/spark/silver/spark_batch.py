@@ -57,7 +57,7 @@ def run_spark_batch(
             )
             runs = resolved_runs(runs, resolved_events(marks.toArrow().to_pylist()))
         hashes = (row.hashes for row in books)
-        result = without_duplicates(log, feed, changes, hashes, summary=summary, batch=plan.batch, top=top)
+        result = without_duplicates(log, feed, changes, hashes, summary=summary, plan=plan, top=top)
         summary.inserted = dict(result.tables)
         count_conflicts(result, summary)
         writer = Writer(log, feed, plan)
@@ -76,14 +76,15 @@ def without_duplicates(
     hashes: Iterable[bytes],
     *,
     summary: Summary,
-    batch: int,
+    plan: Planned,
     top: Position | None,
 ) -> Distinct:
     """The changes that silver does not have yet. Where the hashes of their identities show that all are new
     and different, none is looked at.
     """
+    batch = plan.batch
     if summary.keyless or not is_distinct(log, feed, hashes, summary, batch=batch, top=top):
-        return distinct_changes(log, feed, changes, summary, batch=batch, top=top)
+        return distinct_changes(log, feed, changes, summary, batch=batch, top=top, again=plan.again)
     decoded = summary.counts["decoded"]
     return Distinct(
         changes if decoded else None,
@@ -131,7 +132,7 @@ def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
 @contextmanager
 def staged(log: OpsLog, packed: DataFrame) -> Iterator[DataFrame]:
     """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging
-    table.
+    table. A generation of silver that is built beside another one has its own: each query reads it anew.
     """
     if capabilities(log.spark).persist:
         kept = packed.persist()
@@ -140,8 +141,9 @@ def staged(log: OpsLog, packed: DataFrame) -> Iterator[DataFrame]:
         finally:
             kept.unpersist()
     else:
-        log.lake.overwrite(packed, "silver", f"_{log.source}_staging")
-        yield log.lake.read(log.spark, "silver", f"_{log.source}_staging")
+        name = f"_{log.source}_staging{log.suffix}"
+        log.lake.overwrite(packed, "silver", name)
+        yield log.lake.read(log.spark, "silver", name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
+from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats import assemble
 from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Dismissed
 from lakehouse.sources.file_systems import LocalFiles
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.recording import write_recording as write_with_headers
@@ -30,10 +33,10 @@ from lakehouse.spark.pipeline.one_pass import LAYERS, Stop, run_once
 from lakehouse.spark.pipeline.try_recording import source_of_path
 from lakehouse.spark.silver.run import next_plan, run_batch
 from tests.spark.bronze.test_kafka_faults import TOLD, Shop
-from tests.support.lakes import quiet, write_recording
+from tests.support.lakes import quiet, silver_rows, write_recording
 from tests.support.open_feed import OpenFeed
 from tests.support.paths import DATA
-from tests.support.sink_trees import old_layout
+from tests.support.sink_trees import old_layout, schema_file
 from tests.whole_path.test_eight_formats import write_tree
 
 CREATE = "CREATE TABLE `shop`.`%s` (id INT PRIMARY KEY, v VARCHAR(20))"
@@ -256,6 +259,58 @@ def test_what_bronze_has_lost_is_told_until_it_is_restored_or_given_up(shop: Fee
     assert (shop.states()["shop.a"], list_dead_letters(root, "shop", "lost")) == (("exact", None), [])
 
 
+def test_what_bronze_has_lost_unseen_is_not_given_up_with_what_had_been_told(shop: Feed) -> None:
+    shop.begins("a")
+    shop.sent()
+    shop.run()
+    shop.goes_on(10, "a")
+    shop.sent()
+    shop.run("bronze")
+    shop.spark.sql(f"DELETE FROM {shop.lake.ref('bronze', 'shop')} WHERE offset = 4")
+    shop.log.add(Dismissed(code=None, batch=1, gaps=0, why="a letter of long ago"))
+    shop.run("silver")
+    shop.run("gold")
+
+    state, why = shop.states()["shop.a"]
+    assert (state, (why or "")[:29]) == ("incomplete", "bronze has lost 1 of 6 records")
+
+
+def lose_a_change(shop: Feed) -> None:
+    """Somebody deletes the row that was sent at 14."""
+    changes = shop.lake.ref("silver", "shop_changes")
+    shop.spark.sql(f"DELETE FROM {changes} WHERE commit_ts % 10 = 4 AND batch < 3")
+
+
+def test_changes_that_silver_has_lost_before_gold_has_ever_run(shop: Feed) -> None:
+    shop.begins("a")
+    shop.goes_on(14, "a")
+    shop.sent()
+    shop.run("bronze")
+    shop.run("silver")
+    lose_a_change(shop)
+    shop.run("gold")
+
+    state, why = shop.states()["shop.a"]
+    assert (state, (why or "")[:22]) == ("incomplete", "silver has lost 1 of 3")
+
+
+def test_rows_of_a_batch_that_is_under_way_make_up_for_none_that_silver_has_lost(shop: Feed) -> None:
+    shop.begins("a")
+    shop.sent()
+    shop.run()
+    shop.goes_on(14, "a")
+    shop.sent()
+    shop.run("bronze")
+    shop.run("silver")
+    changes = shop.lake.read(shop.spark, "silver", "shop_changes")
+    shop.lake.append(changes.withColumn("batch", F.lit(3).cast("bigint")), "silver", "shop_changes")
+    lose_a_change(shop)
+    shop.run("gold")
+
+    state, why = shop.states()["shop.a"]
+    assert (state, (why or "")[:22]) == ("incomplete", "silver has lost 1 of 3")
+
+
 def test_rows_of_a_dropped_table_under_the_same_name_are_no_loss(shop: Feed) -> None:
     """They are counted under the name, and are none of the new table's."""
     shop.begins("a", "b")
@@ -340,6 +395,22 @@ def test_s4_a_numbered_file_that_the_sink_lacks(
     assert (state, (why or "")[:41]) == ("incomplete", "the storage sink lacks k/t/500/CDC000002.")
 
 
+def test_tables_of_the_same_columns_that_a_sink_begins_with_have_each_their_schema(
+    spark: Any, tmp_path: Path
+) -> None:
+    sink = sink_of(spark, tmp_path)
+    tree = {"metadata": b'{"checkpoint-ts": 900}'}
+    for name in ("a", "b"):
+        tree[f"k/{name}/500/schema.json"] = schema_file(500, "", name, "k", "id", "a")
+        tree[f"k/{name}/500/CDC000001.csv"] = f'"I","{name}","k",601,1,10\r\n'.encode()
+    write_tree(sink.path, tree)
+
+    sink.run()
+
+    told = silver_rows(spark, sink.place, sink.source().name, "schema_changes")
+    assert sorted(row["table"] for row in told) == ["a", "b"]
+
+
 TABLE = "CREATE TABLE `k`.`t` (`id` INT NOT NULL,`a` INT,PRIMARY KEY(`id`))"
 
 
@@ -364,6 +435,45 @@ def test_s3_records_that_a_feed_skips(spark: Any, tmp_path: Path, monkeypatch: p
     assert all(
         "1 records of" in (why or "") and "by the numbers" in (why or "") for _, why in found.values()
     ), found
+
+
+def test_messages_that_landed_below_after_silver_had_looked_for_them(
+    shop: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.begins("a")
+    first, late, *others = shop.feed.messages
+    shop.sent([first, *others])
+    shop.run()
+    append = Lake.append
+
+    def dies(lake: Lake, frame: Any, layer: str, *more: Any, **options: Any) -> None:
+        if layer == "bronze":
+            monkeypatch.undo()
+            shop.run("silver")  # beside this run, which has said what is about to land
+            append(lake, frame, layer, *more, **options)
+            raise MemoryError
+        append(lake, frame, layer, *more, **options)
+
+    monkeypatch.setattr(Lake, "append", dies)
+    shop.sent([first, late, *others])
+    with pytest.raises(MemoryError):
+        shop.run("bronze")
+    shop.run()
+
+    assert shop.states() == {"shop.a": ("exact", None)}
+    assert shop.lake.read(shop.spark, "gold", "shop__a").count() == 2
+
+
+def test_another_message_in_the_place_of_one_that_was_read(shop: Feed) -> None:
+    shop.begins("a")
+    shop.sent()
+    shop.run()
+    shop.feed = OpenFeed()  # the topic was created anew, and recorded again
+    shop.begins("b")
+    shop.sent()
+
+    with pytest.raises(LakehouseError, match="shop/0: expected the message that was read at offset 0 before"):
+        shop.run()
 
 
 # --- the broker and bronze

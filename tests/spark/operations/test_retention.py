@@ -13,13 +13,23 @@ from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.progress import TableSnapshot
+from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_table
-from lakehouse.spark.operations.retention import raise_floor, reason, silver_rows, time_at, unfinished, unread
+from lakehouse.spark.operations.retention import (
+    Awaited,
+    incoming,
+    raise_floor,
+    reason,
+    silver_rows,
+    time_at,
+    unfinished,
+    unread,
+)
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.readers.pages import LakePages
@@ -78,6 +88,20 @@ def test_a_table_whose_snapshot_has_arrived_in_part_keeps_its_log() -> None:
     assert unfinished(lineage, place, [TableSnapshot("d", "t", at)]) is not None
     assert unfinished(lineage, at, [TableSnapshot("d", "t", place)]) is None
     assert unfinished(lineage, place, [TableSnapshot("d", "o", at)]) is None
+
+
+def test_a_table_of_which_changes_may_still_come_keeps_its_log() -> None:
+    """They would be refused below the floor, as if they were copies. Needs no session."""
+    low = (0, 10, 0, 0, 0, 0)
+    lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
+
+    def lacks(table: tuple[str, str] | None) -> Awaited:
+        return Awaited(files=(MissingFile("d/t/1/CDC2.csv", table, low),))
+
+    for comes in (Awaited({("d", "t"): 1}), Awaited({None: 2}), lacks(("d", "t")), lacks(None)):
+        assert incoming(lineage, comes) is not None
+    for none in (Awaited(), Awaited({("d", "o"): 1}), lacks(("d", "o"))):
+        assert incoming(lineage, none) is None
 
 
 def test_the_rows_of_a_floor_have_a_commit_time_where_positions_are_none(spark: Any) -> None:

@@ -5,7 +5,10 @@ import fcntl
 import functools
 import os
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,11 @@ from lakehouse.errors import LakehouseError
 from lakehouse.ops.file_lock import has_flock, is_remote
 from lakehouse.ops.records.bronze import Scan
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations import rebuild
 from lakehouse.spark.ops.lease import Table, layer_lock, lease
 from lakehouse.spark.ops.log import OpsLog
+from tests.support.lakes import quiet, run, write_recording
+from tests.support.open_feed import OpenFeed
 
 SECONDS = 20.0
 
@@ -128,3 +134,26 @@ def test_a_file_system_without_locks_is_guarded_by_a_lease(
 )
 def test_roots_of_other_machines_are_no_folders_here(root: str, remote: bool) -> None:
     assert is_remote(root) == remote
+
+
+def test_a_command_that_has_lost_its_lease_writes_nothing_more(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = OpenFeed()
+    feed.ddl(1, "t", "CREATE TABLE `shop`.`t` (id INT PRIMARY KEY, v VARCHAR(20))")
+    feed.row(2, "t", 1, v="a")
+    feed.resolved(3)
+    run(write_recording(tmp_path / "shop.jsonl", feed.messages), tmp_path / "lake")
+
+    def lapsed() -> None:
+        raise LakehouseError("the lease lapsed")
+
+    @contextmanager
+    def taken_over(spark: Any, lake: Lake, source: str, layers: Any) -> Iterator[Lake]:
+        yield replace(lake, before_write=lapsed)
+
+    monkeypatch.setattr(rebuild, "layer_lock", taken_over)
+
+    found = rebuild.rebuild_table(str(tmp_path / "lake"), "shop.t", None, yes=True, progress=quiet)
+
+    assert found["replaced"] == "requested: the lease lapsed"

@@ -9,13 +9,15 @@ import pytest
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import OffsetRange
 from lakehouse.ops.records.bronze import Scan
-from lakehouse.ops.records.gold import Intent
+from lakehouse.ops.records.gold import Intent, Manifest
 from lakehouse.ops.records.operators import Generation, Rebuilding, Retired
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.silver import Planned
+from lakehouse.spark.gold.run import unpublished
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import log as ops_log
 from lakehouse.spark.ops.log import Logged, OpsLog
+from tests.support.records import manifest, table_entry
 
 
 def files(spark: Any, lake: Lake) -> int:
@@ -54,6 +56,25 @@ def test_of_two_runs_that_plan_the_same_batch_the_second_stops(spark: Any, tmp_p
         second.add(plan(6))
 
     assert OpsLog(spark, lake, "shop").load().all(Planned) == [plan(4)]
+
+
+def test_a_run_of_gold_that_another_one_has_overtaken_says_what_it_has_written(
+    spark: Any, tmp_path: Path
+) -> None:
+    lake = Lake(str(tmp_path))
+    OpsLog(spark, lake, "shop").add(Scan(checkpoint=1))
+    slow = OpsLog(spark, lake, "shop").load()
+    slow.add(Intent(batch=1, watermark=(0, 1, 2, 0, 0, 0), tables=("d__t",)))
+    quick = OpsLog(spark, lake, "shop").load()
+    quick.add(manifest(table_entry(version=1)))
+    assert unpublished(quick) == frozenset()
+
+    with pytest.raises(LakehouseError, match="another gold run"):
+        slow.add(manifest(table_entry(version=2)))
+
+    after = OpsLog(spark, lake, "shop").load()
+    assert after.all(Manifest) == quick.all(Manifest)
+    assert unpublished(after) == {"d__t"}
 
 
 def test_layers_and_operators_that_write_at_one_time_get_numbers_of_their_own(

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from lakehouse.config.load import load
 from lakehouse.ops.progress import Counts
-from lakehouse.spark.readers.status import reconciliation, status
+from lakehouse.ops.records.bronze import Read
+from lakehouse.spark.readers.status import is_deleted, reconciliation, status
 from tests.spark.gold.test_modes import run_all
 from tests.support.feeds import Canal
 from tests.support.lakes import write_recording
@@ -32,3 +33,11 @@ def test_a_batch_whose_changes_are_not_all_accounted_for_is_open_by_their_number
         fewer = replace(whole, **{name: getattr(whole, name) - 1})
         assert reconciliation(fewer) == "open: 1 decoded changes are not accounted for"
     assert reconciliation(replace(whole, decoded=9)) == "open: -1 decoded changes are not accounted for"
+
+
+def test_a_topic_that_was_read_and_is_read_no_more_is_taken_for_deleted() -> None:
+    """Needs no session."""
+    read = Read(stream=0, topics=("new",), ids={}, incarnations={"old": "x", "new": "y"}, next=())
+
+    assert [is_deleted(read, topic) for topic in ("old", "new", "other")] == [True, False, False]
+    assert not is_deleted(None, "old")

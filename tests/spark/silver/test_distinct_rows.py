@@ -10,7 +10,7 @@ import pytest
 from lakehouse.silver.batch_summary import summarise
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS
 from lakehouse.spark.silver.dedupe import known_spans, overlaps
-from lakehouse.spark.silver.driver_batch import distinct_rows, identity_of
+from lakehouse.spark.silver.driver_batch import distinct_rows, identity_of, schema_identity
 
 Row = dict[str, Any]
 
@@ -123,3 +123,13 @@ def test_a_batch_above_all_that_silver_has_looks_for_no_duplicates_and_any_other
     assert not overlaps(summary(3), None)
     assert known_spans(summary(8, 9), top) == ()
     assert [(one.low, one.high) for one in known_spans(summary(9, 3), top)] == [(3, 7)]
+
+
+def test_a_statement_is_one_for_all_its_tables_and_a_schema_record_is_of_one() -> None:
+    def told(table: str, ddl: str | None) -> Row:
+        place = {"position": (0, 7, 2, 0, 0, 0), "database": "d", "table": table}
+        return {**place, "schema_kind": "ddl" if ddl else "schema", "ddl": ddl, "columns": b"[]"}
+
+    drop = "DROP TABLE a, b"
+    assert schema_identity(told("a", drop)) == schema_identity(told("b", drop))
+    assert schema_identity(told("a", None)) != schema_identity(told("b", None))

@@ -1,7 +1,9 @@
 """What a batch's record says is lacking or cut. Needs Spark's package, but no session."""
 
-from lakehouse.ops.progress import OffsetRange, Shortfall
-from lakehouse.ops.records.silver import Planned
+from msgspec.structs import replace
+
+from lakehouse.ops.progress import Counts, OffsetRange, Shortfall
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.silver.done_record import _short
 
@@ -24,3 +26,17 @@ def test_numbers_that_are_found_to_be_lacking_once_a_message_is_whole_count() ->
     met = Summary({}, {}, short=[SKIPPED])
 
     assert [one.kind for one in _short(plan(10, 19, context=8), None, met)] == ["skipped"]
+
+
+def test_records_that_are_read_again_tell_nothing_of_the_numbers_before_them() -> None:
+    again = replace(plan(5, 9), again=True)
+    known = done(SKIPPED, CUT)
+
+    assert _short(again, known, Summary({}, {})) == (SKIPPED,)
+    assert _short(plan(5, 9), known, Summary({}, {})) == ()
+
+
+def done(*short: Shortfall) -> Done:
+    return Done(
+        batch=6, counts=Counts(), top=None, reach=None, next=(), marks=(), dead=(), tables=(), short=short
+    )
