@@ -15,7 +15,6 @@ from `u`. ENUM and SET are index and mask, a TIME may lack its fraction: such ta
 "ticdc-open".
 """
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
@@ -99,17 +98,12 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
 # Envelope
 
 
-@functools.lru_cache(maxsize=64)
-def _unflagged(reading: Reading, which: str) -> Reading:
-    return reading._replace(unflagged=which)
-
-
 def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Event]:
     """The events of one key and value; the caller sets their `index`."""
     match key.t:
         case 1:
-            if key.rid is None:
-                reading = _unflagged(reading, "zero" if key.ptn is None else "all")
+            if key.ptn is not None and key.rid is None:
+                reading = reading._replace(is_unflagged=True)
             try:
                 return _row(key, value, epoch, reading)
             except UnicodeDecodeError:

@@ -23,6 +23,7 @@ _BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
 BIT = 16
 # ENUM and SET, which are index and mask, and TIME, whose fraction some releases cut off
 _OPEN = (247, 248, 11)
+_FLAGGED = frozenset((1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, BIT, 245, 246))
 
 
 class Column(msgspec.Struct, gc=False):
@@ -38,14 +39,14 @@ COLUMN = msgspec.json.Decoder(Column)
 
 class Reading(NamedTuple):
     """How a message's values are read: the server's time zone, whether TEXT that is not valid UTF-8 is
-    accepted (and kept as base64), whether the feed sends old values, and which columns may lack their flags:
-    none, those whose flags are 0, or all (`_texts`).
+    accepted (and kept as base64), whether the feed sends old values, and whether columns may lack their flags
+    (`_texts`).
     """
 
     zone: str
     is_loose: bool = False
     old_values: bool = True
-    unflagged: str = "none"
+    is_unflagged: bool = False
 
 
 class ImagePlan(NamedTuple):
@@ -90,9 +91,7 @@ def _plan(
             for name, family in families.items()
         }
     encoding = "ticdc-open" if reading.is_loose or any(code in _OPEN for code, _, _ in kinds) else "canonical"
-    if reading.unflagged != "none" and (
-        texts := _texts(names, kinds, handle, zero=reading.unflagged == "zero")
-    ):
+    if (reading.is_unflagged or _are_stale(kinds)) and (texts := _texts(names, kinds, handle)):
         families |= {name: _UNFLAGGED[code] for name, code in texts.items()}
         encoding = "ticdc-open-unflagged"
     converters = {
@@ -110,30 +109,32 @@ def _plan(
 
 
 def _texts(
-    names: tuple[str, ...],
-    kinds: tuple[tuple[int, int | None, bool], ...],
-    handle: list[str],
-    zero: bool,
+    names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], handle: list[str]
 ) -> dict[str, int]:
-    """The type codes of the columns whose flags alone would say whether they are text or bytes; `zero`: of
-    those whose flags are 0.
+    """The type codes of the columns whose flags alone would say whether they are text or bytes.
 
     The new architecture keeps the flags of each partition until a DDL event has its id, which it has of one
     partition at most: in the others a column that was added or renamed has none, until a restart. So nothing
     is read from such flags, and values are what they are in both readings, or told in both. A key can't be.
-    The changefeeds of one process keep the flags together: one that is behind a DDL takes those of a new
-    column away from the others, of any table. A text column that is NOT NULL and in no index has 0 too.
     """
     texts = {
-        name: (code, flags)
+        name: (code, (flags or 0) & _BINARY)
         for name, (code, flags, _) in zip(names, kinds, strict=True)
         if code in _BINARY_WORDS and flags is not None
     }
-    if zero and all(flags for _, flags in texts.values()):
-        return {}
-    if any(texts.get(name, (0, 0))[1] & _BINARY for name in handle):
+    if any(texts.get(name, (0, 0))[1] for name in handle):
         return {}
     return {name: code for name, (code, _) in texts.items() if name not in handle}
+
+
+def _are_stale(kinds: tuple[tuple[int, int | None, bool], ...]) -> bool:
+    """Whether a column has flags that none of its type has: a number, date or JSON without the binary one.
+
+    In the new architecture the changefeeds of one process keep the flags together. One that is behind a DDL
+    takes those of a new column away from the others, of any table. Where all new columns are strings nothing
+    tells it: 0 is what a NOT NULL text has.
+    """
+    return any(flags == 0 and code in _FLAGGED for code, flags, _ in kinds)
 
 
 def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
