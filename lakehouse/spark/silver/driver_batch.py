@@ -297,14 +297,14 @@ def append_rows(
     """Append events, if there are any, to a silver table under the batch's transaction."""
     if not events:
         return
-    from lakehouse.spark.silver.tables import silver_schema
+    from lakehouse.spark.silver.tables import PROPERTIES, silver_schema
 
     schema = silver_schema(name)
     rows = [_silver_row(feed, plan.batch, name, event) for event in events]
     arrow = pa.Table.from_pylist(rows, schema=_arrow_schema(schema))
     txn = (f"silver:{feed.name}:{name}:{plan.generation}", plan.batch)
     frame = log.spark.createDataFrame(arrow, schema).coalesce(1)
-    log.lake.append(frame, "silver", f"{feed.name}_{name}", txn)
+    log.lake.append(frame, "silver", f"{feed.name}_{name}", txn, **PROPERTIES.get(name, {}))
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:

@@ -23,7 +23,7 @@ from lakehouse.spark.silver.done_record import transactions_told
 from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, resolved_events, risen
 from lakehouse.spark.silver.keyless_rows import number_halves
 from lakehouse.spark.silver.packed import changes_frame, others_frame
-from lakehouse.spark.silver.tables import SilverSettings, silver_schema
+from lakehouse.spark.silver.tables import PROPERTIES, SilverSettings, silver_schema
 
 # records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row,
 # so it is no option
@@ -188,4 +188,4 @@ class Writer:
             frame = frame.withColumn("origin", origin)
         txn = (f"silver:{self.feed.name}:{name}:{self.plan.generation}", self.plan.batch)
         frame = frame.select(*silver_schema(name).names)
-        self.log.lake.append(frame, "silver", f"{self.feed.name}_{name}", txn)
+        self.log.lake.append(frame, "silver", f"{self.feed.name}_{name}", txn, **PROPERTIES.get(name, {}))
