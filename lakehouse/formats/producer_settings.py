@@ -108,6 +108,11 @@ DEBEZIUM: Settings = {
     "message.key.columns": Setting(
         None, ".+", "rows of a snapshot that share such a key are told apart by nothing: their table is held"
     ),
+    "delete.tombstone.handling.mode": Setting(
+        None,
+        "drop|tombstone|delete-to-tombstone",
+        "deletes of unwrapped rows are not seen, but by `add.headers`",
+    ),
     "skipped.operations": Setting("t", "(.*,)?\\s*t\\s*(,.*)?", "truncates never arrive"),
     "bigint.unsigned.handling.mode": Setting(
         "long",

@@ -36,9 +36,11 @@ from lakehouse.values.normal_form import (
 from lakehouse.values.scalars import (
     ZONED,
     decimal_of_double,
+    instant,
     timestamp_utc,
     whole_milliseconds,
     whole_nanoseconds,
+    year,
 )
 from lakehouse.values.told_bytes import (
     integer_text,
@@ -266,22 +268,22 @@ def _read_datetime(column_type: ColumnType, modes: Modes) -> Rule:
 
 
 def _read_timestamp(_: ColumnType, __: Modes) -> Rule:
-    def instant(value: Any) -> Any:
+    def moment(value: Any) -> Any:
         if type(value) is not str or value[10:11] != "T":
             return value
         if value.endswith("Z"):
-            return value.replace("T", " ")
+            return instant(value[:-1].replace("T", " "))
         try:
             return f"{datetime.fromisoformat(value).astimezone(UTC).replace(tzinfo=None)}Z"
         except (ValueError, OverflowError):
             return value
 
-    return instant
+    return moment
 
 
 def _read_time(column_type: ColumnType, modes: Modes) -> Rule:
     ticks, digits = _ticks(column_type, modes, "adaptive"), column_type.length or 0
-    told = _doubtful_text if OLD_CONNECTOR in modes else _without_z
+    told: Rule = _doubtful_text if OLD_CONNECTOR in modes else lambda text: text.removesuffix("Z")
 
     def duration(value: Any) -> Any:
         if type(value) is str:
@@ -303,10 +305,6 @@ def _doubtful_text(text: str) -> Any:
     TIME(n) without a fraction with 1.147483 seconds more, or 0.048576 where it has six decimals.
     """
     return {"text": text} if _OLD_NEGATIVE_TIME.fullmatch(text) else text.removesuffix("Z")
-
-
-def _without_z(text: str) -> str:
-    return text.removesuffix("Z")
 
 
 def _read_uuid(column_type: ColumnType, modes: Modes) -> Rule | None:
@@ -369,6 +367,7 @@ _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
     "datetime": _read_datetime,
     "timestamp": _read_timestamp,
     "time": _read_time,
+    "year": lambda _, __: year,
     "binary": _read_binary,
     "geometry": _read_geometry,
     "vector": _read_vector,

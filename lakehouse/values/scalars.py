@@ -123,6 +123,19 @@ def decimal_of_double(value: float, scale: int) -> Any:
     return f"{number:f}" if abs(number).scaleb(scale) < 10**DOUBLE_DIGITS else {"double": value}
 
 
+def instant(clock: str) -> str:
+    """A TIMESTAMP in UTC as Debezium tells it. The epoch is no value of that type: it stands for the zero
+    timestamp of a column that is NOT NULL.
+    """
+    is_zero = clock.startswith("1970-01-01 00:00:00") and not clock[19:].strip(".0")
+    return "0000-00-00 00:00:00" if is_zero else clock + "Z"
+
+
+def year(value: Any) -> Any:
+    """A YEAR as Debezium reads it from a binlog: 1900, which is no YEAR, is 0000."""
+    return 0 if value == 1900 else value
+
+
 def whole_nanoseconds(value: int) -> int:
     """Nanoseconds of a DATETIME, which 64 bits hold from 1677 to 2262: Debezium before 3.6 lets the others
     wrap. No DATETIME has less than a microsecond, and what has wrapped has.

@@ -28,8 +28,10 @@ from lakehouse.values.scalars import (
     base64_text,
     bit_number,
     decimal_of_double,
+    instant,
     timestamp_utc,
     whole_nanoseconds,
+    year,
 )
 
 Read = Callable[[Any], Any]
@@ -221,7 +223,7 @@ def zoned(text: str) -> str:
     """TIMESTAMP from ISO 8601 with Z or an offset, as UTC text with Z."""
     clock, zone = _iso(text)
     if zone in ("Z", ""):
-        return clock + "Z"
+        return instant(clock)
     moved = datetime.fromisoformat(clock[:19] + zone).astimezone(UTC).replace(tzinfo=None)
     return f"{moved}{clock[19:]}Z"
 
@@ -379,7 +381,7 @@ _NAMED = {
     _TIME + "IsoTime": Column(without_z, None, "time"),
     _TIME + "ZonedTime": Column(without_z, None, "time"),
     _TIME + "IsoTimestamp": Column(local, None, "datetime"),
-    _TIME + "Year": Column(None, None, "year"),
+    _TIME + "Year": Column(year, None, "year"),
     _TIME + "StructuredDate": Column(structured, None, "date"),
     _TIME + "StructuredTime": Column(structured, None, "time"),
     _TIME + "StructuredDuration": Column(structured, None, "time"),

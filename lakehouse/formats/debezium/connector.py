@@ -51,7 +51,7 @@ from lakehouse.formats.row_images import Half, halves, image_flags
 _PARTITION_BITS = 16
 COMPRESSION = "binlog_transaction_compression"
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
-_MISREADS_TIMES = re.compile(r"1\.|2\.[0-5]\.", re.A)
+_MISREADS_TIMES = re.compile(r"[01]\.|2\.[0-5]\.", re.A)
 # a UUID of MariaDB's that may have lost the zero bytes that end it: the connector puts them before the others
 _CUT_UUID = re.compile(rb'"00[0-9a-f]{6}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
 _OLD_KEY_DELETE = "__debezium.newkey"

@@ -486,3 +486,25 @@ def test_a_uuid_of_mariadb_has_the_zero_bytes_that_its_binlog_leaves_out(wire: s
             event = one(message(told, {"id": 1}))
             assert resolve(event.after["v"], parse_type("uuid"), event.encoding) == true
             assert resolve(wire, parse_type("varchar(36)"), event.encoding) == wire
+
+
+@pytest.mark.parametrize(
+    ("name", "type", "wire", "value"),
+    [
+        ("ZonedTimestamp", "string", "1970-01-01T00:00:00Z", "0000-00-00 00:00:00"),
+        ("ZonedTimestamp", "string", "1970-01-01T00:00:01Z", "1970-01-01 00:00:01Z"),
+        ("Year", "int32", 1900, 0),
+        ("Year", "int32", 2155, 2155),
+    ],
+)
+def test_what_no_column_holds_is_the_zero_that_it_stands_for(
+    name: str, type: str, wire: Any, value: Any
+) -> None:
+    """A connector has no zero timestamp for a column that is NOT NULL, and takes YEAR 0000 for 1900."""
+    columns = [{"field": "id", "type": "int32"}, {"field": "v", "type": type, "name": TIME + name}]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": columns}]}
+    body = {"schema": schema, "payload": row("c", None, {"id": 1, "v": wire})}
+
+    event = one(message(body, {"id": 1}))
+
+    assert (event.after["v"], event.encoding) == (value, "canonical")
