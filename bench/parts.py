@@ -31,6 +31,7 @@ PARTS: tuple[tuple[str, Any, str], ...] = (
     ("silver: new schema changes", spark_batch.Writer, "schema_changes"),
     ("silver: write schema changes and watermarks", spark_batch, "append_rows"),
     ("gold: schema history", gold, "load_history"),
+    ("gold: reconcile the layers", gold, "reconciled"),
     ("gold: fold and type", gold_table, "fold_large"),
     ("gold: write the table", write_gold, "replace_frame"),
     ("gold: merge into the table", write_gold, "merge_frame"),
