@@ -15,6 +15,7 @@ from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
 from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl.policy import Rules
+from lakehouse.ddl_effects import Clear
 from lakehouse.errors import DdlError
 from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_some_tables
 from lakehouse.lineage import History, Lineage, Name, Step
@@ -237,9 +238,11 @@ def _settle(lives: Lives, lineage: Lineage) -> None:
 
 
 def _with_virtual(steps: list[Step]) -> list[Step]:
-    """The steps with what each does to VIRTUAL columns."""
+    """The steps with what each does to VIRTUAL columns; a table that was created again has no row yet."""
     following = [
-        replace(
+        after
+        if any(isinstance(effect, Clear) for effect in after.effects)
+        else replace(
             after, effects=(*recomputed_virtual(before.schema, after.schema, after.effects), *after.effects)
         )
         for before, after in pairwise(steps)

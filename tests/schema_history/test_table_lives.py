@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED
 from lakehouse.schema_history.table_lives import UNSEEN
 from tests.support.feeds import Canal, TiCDC
@@ -51,6 +52,17 @@ def test_rows_that_come_after_a_drop_reopen_the_table_which_is_incomplete() -> N
     assert feed.incomplete() == "rows came after its DROP: it was recovered upstream"
     assert feed.memory.tables((0, 3, 2, 0, 0, 0)) == {}
     assert len(feed.memory.history().lineages) == 1
+
+
+def test_a_log_that_goes_on_has_no_row_whose_virtual_column_the_create_would_compute_anew() -> None:
+    create = "CREATE TABLE t (id INT PRIMARY KEY, v INT AS (id + {}) VIRTUAL)"
+    feed = Canal().ddl(1, create.format(1)).insert(2, id=1, v=2)
+    feed.ddl(3, "DROP TABLE t").ddl(4, create.format(2)).insert(5, id=1, v=3)
+    memory = feed.memory.ruled(Rules(logs=frozenset({("d", "t")})))
+    [lineage] = memory.history().lineages
+
+    assert len(lineage.steps) > 1
+    assert lineage.incomplete_at(memory.reach) is None
 
 
 def swapped(feed: TiCDC) -> TiCDC:
