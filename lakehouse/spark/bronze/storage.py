@@ -287,8 +287,8 @@ class SparkFiles:
         for owner in sorted(owners):
             if any(name.startswith(("_", ".")) for name in owner) and "/".join(owner) not in self.children:
                 raise EnvironmentError_(
-                    f"{self.root}: expected to list {'/'.join(owner)}, but Spark hides it beside names with a "
-                    "colon: leave such tables out of the changefeed"
+                    f"{self.root}: expected to list {'/'.join(owner)}, but Spark hides it beside names "
+                    "with a colon: leave such tables out of the changefeed"
                 )
 
     def _listed(self) -> DataFrame:
