@@ -7,11 +7,13 @@ from lakehouse.ops.progress import Counts, Shortfall
 from lakehouse.ops.records.bronze import OffsetsLost
 from lakehouse.ops.records.operators import Dismissed, Generation
 from lakehouse.ops.records.record import Record
-from lakehouse.ops.records.silver import Closing, Done
+from lakehouse.ops.records.silver import Closing, Done, Planned
+from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.change_log.dead_letters import closings, open_losses, open_shortfalls
 from lakehouse.spark.gold import run
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.done_record import Sent, done_record
 from tests.support.lakes import quiet
 from tests.support.records import log_of
 
@@ -70,3 +72,18 @@ def test_gold_takes_a_batch_that_is_done_while_it_writes_with_the_letters_that_i
     run.run_gold(log.spark, log.lake, GoldSettings("shop"), log, quiet)
 
     assert taken == [901]
+
+
+@pytest.mark.parametrize(("below", "closes"), [(0, Closing(None, 900, 0)), (1, None)])
+def test_a_batch_that_refuses_changes_below_a_floor_closes_no_letters(
+    below: int, closes: Closing | None
+) -> None:
+    plan = Planned(
+        batch=901, generation="g", small=True, ranges=(), again=True, requeue=Closing(None, 900, 0)
+    )
+
+    done = done_record(
+        plan, DONE, Summary({}, {}), {}, counts=Counts(below=below), sent=Sent(arrival=False, states=())
+    )
+
+    assert done.requeued == closes
