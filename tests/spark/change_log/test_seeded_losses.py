@@ -469,7 +469,7 @@ def test_another_message_in_the_place_of_one_that_was_read(shop: Feed) -> None:
     shop.sent()
     shop.run()
     shop.feed = OpenFeed()  # the topic was created anew, and recorded again
-    shop.begins("b")
+    shop.begins("orders")
     shop.sent()
 
     with pytest.raises(LakehouseError, match="shop/0: expected the message that was read at offset 0 before"):
