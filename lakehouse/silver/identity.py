@@ -80,3 +80,20 @@ def resolved_runs(runs: OpenRuns, resolved: Iterable[tuple[str, int]]) -> OpenRu
         if place in counters:
             counters[place].resolved(resolved_ts)
     return {place: counter.runs for place, counter in counters.items()}
+
+
+def with_picked_rows(before: OpenRuns, after: OpenRuns) -> OpenRuns:
+    """The open runs after a batch of records that were picked out: those that were open before, with the
+    equal halves that such records add to them.
+    """
+    return {
+        place: {table: _with_halves(run, after.get(place, {}).get(table)) for table, run in runs.items()}
+        for place, runs in before.items()
+    }
+
+
+def _with_halves(run: OpenRun, picked: OpenRun | None) -> OpenRun:
+    if picked is None or run.ended or picked.commit_ts != run.commit_ts:
+        return run
+    halves = {half: max(n, run.halves.get(half, 0)) for half, n in picked.halves.items()}
+    return OpenRun(run.commit_ts, False, {**run.halves, **halves})

@@ -39,11 +39,15 @@ class LocalFiles:
         self.root = Path(root).resolve()
 
     def list_dir(self, path: str) -> list[FileInfo]:
+        """Raises OSError for what is there and can't be looked at: a scan that leaves it out would be taken
+        for whole.
+        """
         folder = self._inside(path)
-        if folder is None or not folder.is_dir():
+        try:
+            children = [] if folder is None else list(os.scandir(folder))
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        with os.scandir(folder) as children:
-            found = [self._child(f"{path}/{child.name}" if path else child.name, child) for child in children]
+        found = (self._child(f"{path}/{child.name}" if path else child.name, child) for child in children)
         return sorted(info for info in found if info)
 
     def _child(self, path: str, child: os.DirEntry[str]) -> FileInfo | None:
@@ -51,7 +55,7 @@ class LocalFiles:
             return self.stat(path)
         try:
             return _info(path, child.stat(follow_symlinks=False))
-        except OSError:
+        except FileNotFoundError:  # removed since
             return None
 
     def stat(self, path: str) -> FileInfo | None:

@@ -5,8 +5,14 @@
 import pytest
 
 from lakehouse.events import RowChange
-from lakehouse.ops.progress import run_place
-from lakehouse.silver.identity import RunCounter, image_hash, resolved_runs, split_keyless
+from lakehouse.ops.progress import OpenRun, run_place
+from lakehouse.silver.identity import (
+    RunCounter,
+    image_hash,
+    resolved_runs,
+    split_keyless,
+    with_picked_rows,
+)
 from lakehouse.spark.silver.columns import OTHER_COLUMNS
 from lakehouse.spark.silver.driver_batch import resolved_events
 
@@ -135,3 +141,16 @@ def test_a_batch_without_rows_of_keyless_tables_ends_the_runs_that_its_resolved_
 
     assert numbers(RunCounter(runs[place]), 7) == [number]
     assert numbers(counter, 7) == [1], "what a batch ends does not change the state that it began from"
+
+
+def test_rows_that_were_picked_out_count_in_the_run_that_is_open_and_in_no_other() -> None:
+    open_, ended = OpenRun(5, False, {"x": 2, "y": 1}), OpenRun(4, True, {})
+    before = {"p": {"t": open_, "u": ended}, "q": {"t": open_}}
+
+    after = {"p": {"t": OpenRun(5, False, {"x": 1, "z": 1}), "u": OpenRun(4, False, {"x": 1})}}
+    assert with_picked_rows(before, after) == {
+        "p": {"t": OpenRun(5, False, {"x": 2, "y": 1, "z": 1}), "u": ended},
+        "q": {"t": open_},
+    }
+    assert with_picked_rows(before, {"p": {"t": OpenRun(3, False, {"x": 7})}}) == before
+    assert with_picked_rows({}, after) == {}

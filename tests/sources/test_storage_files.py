@@ -2,10 +2,12 @@
 T109, T111).
 """
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -590,3 +592,26 @@ def test_a_tree_is_read_in_landing_order_with_its_schemas_and_its_checkpoint_las
         {},
         {},
     ]
+
+
+def test_what_is_there_and_can_t_be_looked_at_is_no_file_that_is_not_there(tmp_path: Path) -> None:
+    class Entry:
+        """A file of a storage that fails."""
+
+        def __init__(self, error: int) -> None:
+            self.error = error
+
+        def is_symlink(self) -> bool:
+            return False
+
+        def stat(self, *, follow_symlinks: bool) -> None:
+            raise OSError(self.error, "")
+
+    files: Any = LocalFiles(tmp_path)
+
+    assert files._child("a", Entry(errno.ENOENT)) is None
+    with pytest.raises(OSError, match="Errno"):
+        files._child("a", Entry(errno.EIO))
+    assert files.list_dir("nowhere") == []
+    (tmp_path / "file").touch()
+    assert files.list_dir("file") == []

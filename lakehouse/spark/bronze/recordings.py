@@ -5,7 +5,6 @@ offset): the incarnation tells a topic that was created anew, whose offsets star
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import md5
 from itertools import islice
 from typing import Any
 
@@ -78,16 +77,17 @@ def append_messages(context: RunContext, chunk: list[Message], ends: dict[Place,
 
 
 def _unknown(spark: SparkSession, lake: Lake, source: str, chunk: list[Message]) -> list[Message]:
-    """The messages that bronze does not have, each once. LakehouseError where it has another one in the place
-    of one of them: two recordings that are not of the same topic.
+    """The messages that bronze does not have, each once. LakehouseError where it has one of another size in
+    the place of one of them: two recordings that are not of the same topic.
     """
-    known = _values(lake.read(spark, "bronze", source), chunk) if lake.exists(spark, "bronze", source) else {}
+    known = _sizes(lake.read(spark, "bronze", source), chunk) if lake.exists(spark, "bronze", source) else {}
     new: dict[Record, Message] = {}
     for m in chunk:
         place = (m.topic, m.incarnation, m.partition, m.offset)
+        size = None if m.value is None else len(m.value)
         if place not in known:
-            known[place], new[place] = _digest(m.value), m
-        elif known[place] != _digest(m.value):
+            known[place], new[place] = size, m
+        elif known[place] not in (size, None):
             raise LakehouseError(
                 f"{source}: {m.topic}/{m.partition}: expected the message that was read at offset {m.offset} "
                 "before, got another one: a recording of another topic, or of one that was created anew, "
@@ -96,17 +96,15 @@ def _unknown(spark: SparkSession, lake: Lake, source: str, chunk: list[Message])
     return list(new.values())
 
 
-def _values(bronze: DataFrame, chunk: list[Message]) -> dict[Record, str | None]:
-    """Digests of the values that bronze has near these messages."""
+def _sizes(bronze: DataFrame, chunk: list[Message]) -> dict[Record, int | None]:
+    """The sizes of the values that bronze has near these messages: to read the values themselves would cost
+    as much as to land them. None: there is no value, or an older lakehouse did not say.
+    """
     offsets = [message.offset for message in chunk]
     near = bronze.where(F.col("offset").between(min(offsets), max(offsets)))
-    table = near.select(*PLACE, F.md5("value").alias("digest")).toArrow()
-    topics, lives, partitions, numbers, digests = (column.to_pylist() for column in table.columns)
-    return dict(zip(zip(topics, lives, partitions, numbers, strict=True), digests, strict=True))
-
-
-def _digest(value: bytes | None) -> str | None:
-    return None if value is None else md5(value, usedforsecurity=False).hexdigest()
+    rows = near.select(*PLACE, "size").toArrow()
+    topics, lives, partitions, numbers, sizes = (column.to_pylist() for column in rows.columns)
+    return dict(zip(zip(topics, lives, partitions, numbers, strict=True), sizes, strict=True))
 
 
 def _row(message: Message) -> dict[str, Any]:

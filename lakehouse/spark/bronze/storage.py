@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.errors import EnvironmentError_
 from lakehouse.events import DDL, SNAPSHOT_TOPIC, just_above, tidb_position
 from lakehouse.formats.ticdc.storage_gaps import unexplained
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
@@ -269,7 +270,7 @@ class SparkFiles:
 
     def __init__(self, spark: SparkSession, root: str, landed: Mapping[str, tuple[int, int]]) -> None:
         self.spark, self.root = spark, root.rstrip("/")
-        self.metadata = self._bytes(METADATA, missing=b"")
+        self.metadata, self.hides = self._bytes(METADATA, missing=b""), False
         self.children: dict[str, dict[str, FileInfo]] = {}
         for row in (
             self._listed()
@@ -277,6 +278,18 @@ class SparkFiles:
             .toLocalIterator()
         ):
             self._note(FileInfo(below(self.root, row.path), row.length, row.mtime))
+        if self.hides:
+            self._refuse_hidden(landed)
+
+    def _refuse_hidden(self, landed: Iterable[str]) -> None:
+        """EnvironmentError_ where a folder of which files have landed may be there, and is not shown."""
+        owners = {tuple(path.split("/")[:2]) for path in landed}
+        for owner in sorted(owners):
+            if any(name.startswith(("_", ".")) for name in owner) and "/".join(owner) not in self.children:
+                raise EnvironmentError_(
+                    f"{self.root}: expected to list {'/'.join(owner)}, but Spark hides it beside names "
+                    "with a colon: leave such tables out of the changefeed"
+                )
 
     def _listed(self) -> DataFrame:
         """All files of tables. Their folders are asked for by a pattern: of those that Spark comes upon by
@@ -288,9 +301,9 @@ class SparkFiles:
         try:
             return reader.load(f"{self.root}/*/*")
         except (AnalysisException, IllegalArgumentException):
-            return reader.load(
-                self.root
-            )  # no table has a folder yet, no root is there, or a name has a colon, which no pattern takes
+            # no table has a folder yet, no root is there, or a name has a colon, which no pattern takes
+            self.hides = True
+            return reader.load(self.root)
 
     def _note(self, info: FileInfo) -> None:
         while True:

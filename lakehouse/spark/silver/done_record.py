@@ -26,6 +26,7 @@ from lakehouse.ops.records.operators import Floor
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.binlog_servers import updated_servers
+from lakehouse.silver.identity import with_picked_rows
 from lakehouse.silver.transaction_watermark import TransactionEvents, advance, id_in_epoch
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
@@ -109,7 +110,7 @@ def done_record(
     return Done(
         transactions=transactions,
         batch=plan.batch,
-        runs=stays.runs if stays else runs,
+        runs=with_picked_rows(stays.runs, runs) if stays else runs,
         resume=stays.resume if stays else _resume(plan, done, summary),
         bytes=sum(seen["bytes"] for seen in summary.tables.values()),
         counts=counts,

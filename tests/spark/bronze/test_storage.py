@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from lakehouse.config.load import load
+from lakehouse.errors import EnvironmentError_
 from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.formats.ticdc.storage_layout import DataFile
 from lakehouse.ops.records.bronze import MissingFile
@@ -231,6 +232,8 @@ def test_a_remote_listing_has_names_that_begin_with_an_underscore_or_a_dot(
     files = storage.SparkFiles(spark, root, {})
     assert [info.path for info in all_files(files, "")] == ["d/a:b/1/CDC000001.csv", "d/t/1/CDC000001.csv"]
     assert files.read("d/a:b/1/CDC000001.csv") == b"row\n"
+    with pytest.raises(EnvironmentError_, match="expected to list d/_t_gho, but Spark hides it"):
+        storage.SparkFiles(spark, root, {"d/_t_gho/1/CDC000001.csv": (4, 0), "d/t/1/CDC000001.csv": (4, 0)})
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,20 @@
 """Which dead letters and losses are closed, by the log alone. Needs Spark's package, but no session."""
 
+import pytest
 from msgspec.structs import replace
 
 from lakehouse.ops.progress import Counts, Shortfall
 from lakehouse.ops.records.bronze import OffsetsLost
 from lakehouse.ops.records.operators import Dismissed, Generation
 from lakehouse.ops.records.record import Record
-from lakehouse.ops.records.silver import Closing, Done
+from lakehouse.ops.records.silver import Closing, Done, Planned
+from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.change_log.dead_letters import closings, open_losses, open_shortfalls
+from lakehouse.spark.gold import run
+from lakehouse.spark.gold.settings import GoldSettings
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.done_record import Sent, done_record
+from tests.support.lakes import quiet
 from tests.support.records import log_of
 
 LOST = OffsetsLost(topic="t", incarnation="", partition=0, first=1, last=2, missing=2, seen_at=0)
@@ -45,3 +52,38 @@ def test_dead_letters_that_were_decoded_again_bring_no_record_that_was_never_sen
     assert closings(log_of(repeated)) == [Closing(None, 12, 0)]
     assert open_shortfalls(log_of(repeated)) == [SHORT]
     assert open_shortfalls(log_of(repeated, replace(GIVEN_UP, code="lost", batch=13))) == []
+
+
+def test_gold_takes_a_batch_that_is_done_while_it_writes_with_the_letters_that_it_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An append of gold's brings the records of others: letters that the batch closed would be closed, and
+    its changes left out.
+    """
+    log, taken = log_of(DONE), list[int]()
+
+    def appended(log: OpsLog, _: float | None) -> int:
+        log.records += log_of(replace(REPEATED, batch=901)).records
+        return 1
+
+    monkeypatch.setattr(run, "infer_columns", appended)
+    monkeypatch.setattr(run, "publish_next", lambda _, __, done, **___: taken.append(done.batch))
+
+    run.run_gold(log.spark, log.lake, GoldSettings("shop"), log, quiet)
+
+    assert taken == [901]
+
+
+@pytest.mark.parametrize(("below", "closes"), [(0, Closing(None, 900, 0)), (1, None)])
+def test_a_batch_that_refuses_changes_below_a_floor_closes_no_letters(
+    below: int, closes: Closing | None
+) -> None:
+    plan = Planned(
+        batch=901, generation="g", small=True, ranges=(), again=True, requeue=Closing(None, 900, 0)
+    )
+
+    done = done_record(
+        plan, DONE, Summary({}, {}), {}, counts=Counts(below=below), sent=Sent(arrival=False, states=())
+    )
+
+    assert done.requeued == closes

@@ -65,10 +65,10 @@ def test_a_row_without_a_key_that_may_be_another_equal_one_stays_a_dead_letter(
     feed.ddl(1, "t", "CREATE TABLE `shop`.`t` (id INT)")
     for id in (1, 1, 2):
         feed.add({"ts": T + 5, "scm": "shop", "tbl": "t", "t": 1}, {"u": {"id": {"t": 3, "f": 0, "v": id}}})
-    create, first, *others = feed.messages
-    run(
-        write_recording(tmp_path / "shop.jsonl", [create, first, *map(compressed, others)]), tmp_path / "lake"
-    )
+    feed.resolved(6)
+    create, first, *others, resolved = feed.messages
+    told = [create, first, *map(compressed, others), resolved]
+    run(write_recording(tmp_path / "shop.jsonl", told), tmp_path / "lake")
     letters = silver_rows(spark, tmp_path / "lake", "shop", "dead_letters")
     assert [letter["origin"]["offset"] for letter in letters] == [2, 3]
     monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", most)
