@@ -17,6 +17,7 @@ than all that the SELECT saw, however long others took. Clocks may differ by `CL
 shows that they differ by more is an error.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,13 +26,11 @@ from typing import NamedTuple, Protocol
 from lakehouse.errors import EnvironmentError_, LakehouseError
 from lakehouse.formats.binlog import file_number
 from lakehouse.formats.row import Logged
-from lakehouse.formats.snapshot.records import Place
 from lakehouse.lineage import Name
 from lakehouse.sources.dumps.records import BinlogPlace, TopicPlace
 from lakehouse.sources.live.prepared import GIVES_UP_AFTER
 from lakehouse.sources.live.servers import Asks, MariaDbServer, Moment, MySqlServer
-from lakehouse.sources.server_sql import Asks as Answers
-from lakehouse.sources.server_sql import end_of_binlog, text
+from lakehouse.sources.server_sql import end_of_binlog, server_time
 
 # milliseconds by which the clock that the feed's statements began by may differ from the server's
 CLOCKS_WITHIN = 10_000
@@ -55,12 +54,6 @@ class CaughtUp(NamedTuple):
 
     offset: int
     statements: tuple[tuple[int, Logged], ...]
-
-
-def server_time(database: Answers) -> int:
-    """The server's clock, in milliseconds."""
-    seconds, _, part = text(database.ask("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]).partition(".")
-    return int(seconds) * 1000 + int(part[:3].ljust(3, "0"))
 
 
 class ArrivalServer:
@@ -168,20 +161,23 @@ def _clock(millis: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(millis / 1000))
 
 
-def is_overtaken(place: Place, name: Name, told: CaughtUp) -> bool:
-    """Whether a statement may come behind a table's place and be part of the definition with which it was
-    read.
+def is_overtaken(name: Name, first: int, read_at: int, told: CaughtUp) -> bool:
+    """Whether a statement on the table comes behind its place, at the offset `first`, and may have been
+    executed by the time `read_at`, when all of its rows and its definition had been read: the rows may be of
+    before it, or the definition of after it.
     """
     return any(
-        offset >= place.offset and logged.time <= place.time + CLOCKS_WITHIN and _may_name(logged.ddl, name)
+        offset >= first and logged.time <= read_at + CLOCKS_WITHIN and _may_name(logged.ddl or "", name)
         for offset, logged in told.statements
     )
 
 
-def _may_name(ddl: str | None, name: Name) -> bool:
-    """Whether a statement may be one on the table: it has the table's name in it, or drops or changes whole
-    databases, or its text is not told.
+def _may_name(ddl: str, name: Name) -> bool:
+    """Whether a statement may be one on the table: it has the table's name in it, or is on a whole database,
+    or its text is not told.
     """
-    words = (ddl or "").replace("`", "").casefold()
-    wanted = name[1].replace("`", "").casefold()
-    return not words or wanted in words or "database" in words or "schema" in words
+    words, wanted = (text.replace("`", "").casefold() for text in (ddl, name[1]))
+    return (
+        not words
+        or re.search(rf"(?<![\w$]){re.escape(wanted)}(?![\w$])|\bdatabase|\bschema", words) is not None
+    )

@@ -22,6 +22,7 @@ from lakehouse.sources.database import Cells, Database, DatabaseError
 from lakehouse.sources.dumps.records import Place as ServerPlace
 from lakehouse.sources.live.servers import Moment, Server
 from lakehouse.sources.live.tables import Listed, LiveTable, described
+from lakehouse.sources.server_sql import server_time
 
 # rows of one SELECT
 CHUNK_ROWS = 50_000
@@ -70,12 +71,13 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A table whose rows have all been read, with the place that they stand at. `records` gives its last
-    record, by the place from which on it is exact.
+    """A table whose rows and definition have been read, with the place that the rows stand at, and the
+    server's clock. `records` gives its last record, by the place from which on it is exact.
     """
 
     table: Listed
     place: Place
+    time: int
     records: Callable[[Place], Iterator[Message]]
 
 
@@ -226,7 +228,9 @@ class _TableRead:
         if now.state != self.table.state:
             raise _DefinitionChanged
         if self.reading.ending is not None:
-            self.reading.ending(Ending(self.table.listed, self.place, self._ended))
+            self.reading.ending(
+                Ending(self.table.listed, self.place, server_time(self.database), self._ended)
+            )
         else:
             yield from self._ended(self.latest)
 

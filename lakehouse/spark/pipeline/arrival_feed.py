@@ -14,11 +14,12 @@ from lakehouse.ops.records.bronze import Read
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.sources.database import Database
 from lakehouse.sources.kafka_offsets import created_anew, reading_of
-from lakehouse.sources.live.arrival import ArrivalServer, caught_up, is_overtaken, server_time
+from lakehouse.sources.live.arrival import ArrivalServer, caught_up, is_overtaken
 from lakehouse.sources.live.read import Ending
 from lakehouse.sources.live.servers import MariaDbServer, MySqlServer, Server
 from lakehouse.sources.live.tables import Listed
 from lakehouse.sources.live.topic import KafkaFeed
+from lakehouse.sources.server_sql import server_time
 from lakehouse.spark.bronze.kafka import listed
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress
@@ -95,7 +96,7 @@ def settle(feed: KafkaFeed, database: Database, endings: Sequence[Ending], progr
         lambda: server_time(database),
         lambda line: progress(f"snapshot  {feed.name}: {line}"),
     )
-    late = [one for one in endings if is_overtaken(one.place, one.table.name, found)]
+    late = [one for one in endings if is_overtaken(one.table.name, one.place.offset, one.time, found)]
     return Settled(
         [(one, replace(one.place, offset=found.offset)) for one in endings if one not in late],
         [one.table for one in late],

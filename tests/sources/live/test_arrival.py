@@ -25,26 +25,32 @@ from lakehouse.sources.live.arrival import (
     CaughtUp,
     caught_up,
     is_overtaken,
-    server_time,
 )
 from lakehouse.sources.live.servers import MariaDbServer, Moment
+from lakehouse.sources.server_sql import server_time
 from tests.support.engine import Memory
 
 Row = dict[str, Any]
 CHUNK, KEYS, BEGUN = 3, 14, 1_700_000_000_000
 NAME = ("d", "t")
+SWAP = "ALTER TABLE t RENAME COLUMN n TO m, RENAME COLUMN m TO n"
+ADD = "ALTER TABLE t ADD COLUMN {} int DEFAULT 7"
 
 
 class Entry:
-    """One event of the binlog: what it does to rows, or a column that it adds."""
+    """One event of the binlog: a row before and after it, or a statement that adds a column, or gives two
+    columns each other's name, which can be done twice.
+    """
 
-    def __init__(self, time: int, old: Row | None, new: Row | None, column: str = "") -> None:
-        self.time, self.old, self.new, self.column = time, old, new, column
+    def __init__(self, time: int, old: Row | None = None, new: Row | None = None, ddl: str = "") -> None:
+        self.time, self.old, self.new, self.ddl = time, old, new, ddl
 
     def apply(self, rows: dict[int, Row]) -> None:
-        if self.column:
-            for row in rows.values():
-                row[self.column] = 7
+        for row in rows.values() if self.ddl else ():
+            if self.ddl == SWAP:
+                row["n"], row["m"] = row["m"], row["n"]
+            else:
+                row[self.ddl.split()[5]] = 7
         if self.old is not None:
             rows.pop(self.old["id"], None)
         if self.new is not None:
@@ -58,14 +64,14 @@ class World:
 
     def __init__(self, seed: int, *, skew: int = 0, partial: bool = False, ddl: float = 0.0) -> None:
         self.chance, self.skew, self.partial, self.ddl = random.Random(seed), skew, partial, ddl
-        self.clock, self.columns = BEGUN + 456, ["id", "n", "v"]
-        self.first = {key: {"id": key, "n": key, "v": f"v{key}"} for key in range(0, KEYS, 2)}
+        self.clock, self.columns = BEGUN + 456, ["id", "n", "m", "v"]
+        self.first = {key: {"id": key, "n": key, "m": -key, "v": f"v{key}"} for key in range(0, KEYS, 2)}
         self.rows = {key: dict(row) for key, row in self.first.items()}
         self.log: list[Entry] = []
         self.open: list[tuple[int, list[Entry]]] = []
         self.topic: list[tuple[int, Message]] = []
         self.sent = self.number = 0
-        self.stalled = 0
+        self.stalled = self.statements = 0
 
     def step(self) -> None:
         """Some time goes by."""
@@ -88,10 +94,8 @@ class World:
     def _begin(self) -> None:
         """A statement, or one that waits long for its commit: nobody else may touch its rows meanwhile."""
         locked = {row["id"] for _, some in self.open for one in some for row in (one.old, one.new) if row}
-        if self.chance.random() < self.ddl and not self.open:
-            column = f"c{len(self.columns)}"
-            self.columns.append(column)
-            self._commit([Entry(self._time(), None, None, column)])
+        if self.chance.random() < self.ddl and not self.open and self.statements < 5:
+            self._commit([Entry(self._time(), ddl=self._statement())])
             return
         here, free = sorted(set(self.rows) - locked), sorted(set(range(KEYS)) - set(self.rows) - locked)
         what = self.chance.choice(("insert", "update", "update", "move", "delete"))
@@ -110,6 +114,16 @@ class World:
             self.open.append((self.clock + self.chance.randrange(60_000), [entry]))
         else:
             self._commit([entry])
+
+    def _statement(self) -> str:
+        """A statement, which the definition has from now on."""
+        self.statements += 1
+        if self.chance.random() < 0.5:
+            first, other = self.columns.index("n"), self.columns.index("m")
+            self.columns[first], self.columns[other] = "m", "n"
+            return SWAP
+        self.columns.append(f"c{len(self.columns)}")
+        return ADD.format(self.columns[-1])
 
     def _cell(self, name: str, key: int) -> Any:
         return key if name == "id" else f"new {self.clock}" if name == "v" else self.chance.randrange(1000)
@@ -134,9 +148,8 @@ class World:
         self.number += 1
         entry, offset = self.log[place], len(self.topic)
         told: Row = {"id": self.number, "database": "d", "table": "t", "es": entry.time, "ts": self.clock}
-        if entry.column:
-            sql = f"ALTER TABLE t ADD COLUMN {entry.column} int DEFAULT 7"
-            told |= {"isDdl": True, "type": "ALTER", "sql": sql}
+        if entry.ddl:
+            told |= {"isDdl": True, "type": "ALTER", "sql": entry.ddl}
         else:
             told |= {"isDdl": False, "pkNames": ["id"], **self._images(entry)}
         self.topic.append((place, Message("c", 0, offset, None, json.dumps(told).encode())))
@@ -173,8 +186,9 @@ class World:
         landed = list[Message]()
         for turn in range(50):
             found, place, columns = self._read_table()
+            read_at = self.clock
             told = caught_up(self, place.offset, lambda: self.clock, lambda line: None, self._wait)
-            if not is_overtaken(place, NAME, told):
+            if not is_overtaken(NAME, place.offset, read_at, told):
                 break
             landed += messages(found, f"broken {turn}")
         until = Place(topic="c", offset=told.offset, time=place.time)
@@ -203,7 +217,7 @@ class World:
                 rows = [[str(self.rows[key][name]).encode() for name in columns] for key in keys]
                 found += chunks.add(columns, rows, "utf8mb4", "+00:00")
                 last = keys[-1]
-                for _ in range(self.chance.randrange(6)):
+                for _ in range(self.chance.randrange(8)):
                     self.step()
             found += chunks.rest()
             if self.columns == columns:
@@ -219,18 +233,18 @@ def schema_of(columns: list[str]) -> TableSchema:
 
 def is_exact(silver: Memory, at: Position) -> bool:
     (lineage,) = silver.lineages().live(at).values()
-    return lineage.incomplete_at(at) is None and not silver.problems
+    return lineage.incomplete_at(at) is None and lineage.held is None and not silver.problems
 
 
 def checked(world: World, snapshot: list[Message]) -> int:
     """Whether gold is the source at each message at which it says so; at how many it does."""
     truth, applied, exact = {key: dict(row) for key, row in world.first.items()}, 0, 0
-    for count in range(1, len(world.topic) + 1):
-        place, _ = world.topic[count - 1]
+    silver = Memory("canal", tidb=False).add(snapshot)
+    for count, (place, message) in enumerate(world.topic, 1):
+        silver.add([message])
         while applied <= place:
             world.log[applied].apply(truth)
             applied += 1
-        silver = Memory("canal", tidb=False).add([one for _, one in world.topic[:count]]).add(snapshot)
         rows = silver.tables(silver.reach)["d.t"]
         if is_exact(silver, silver.reach):
             exact += 1
@@ -238,7 +252,7 @@ def checked(world: World, snapshot: list[Message]) -> int:
     return exact
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", ("whole", "partial", "ddl", "skewed"))
 def test_no_table_is_called_exact_before_it_is(seed: int, kind: str) -> None:
     skew = random.Random(seed).choice((-60_000, -9_000, 3_000, 9_000)) if kind == "skewed" else 0
