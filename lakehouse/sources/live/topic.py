@@ -82,4 +82,5 @@ class KafkaFeed:
 
     def _span(self, low: int, high: int) -> Iterator[Message]:
         bootstrap, options = self._broker
-        return read_span(bootstrap, options, self.topic.name, self._partition, low, high, seconds=SECONDS)
+        name, number = self.topic.name, self._partition
+        return read_span(bootstrap, options, name, number, start=low, end=high, seconds=SECONDS)

@@ -121,7 +121,7 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
                 f"warning: {name}: left out, the server lists no such table: may the account SELECT from it? "
                 "Views and MariaDB's system versioned tables are not read"
             )
-        run = _Run(source, asked, _last_run(log), context, feed)
+        run = _Run(source, asked, _last_run(log), context, feed=feed)
         return run.read(tables, server, connected)
 
 

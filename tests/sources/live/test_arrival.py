@@ -16,7 +16,7 @@ from lakehouse.errors import EnvironmentError_, LakehouseError
 from lakehouse.events import Message, Position
 from lakehouse.formats.canal.flat_message import logged
 from lakehouse.formats.row import Logged
-from lakehouse.formats.snapshot.encode import TableChunks, messages
+from lakehouse.formats.snapshot.encode import Cells, TableChunks, messages
 from lakehouse.formats.snapshot.records import Place, RowsRecord, TableRecord
 from lakehouse.lineage import READ_WHILE
 from lakehouse.schema import Column, TableSchema, parse_type
@@ -220,7 +220,8 @@ class World:
             chunks = TableChunks(place, NAME, schema_of(columns), live=True)
             found, last = list[RowsRecord | TableRecord](), -1
             while keys := sorted(key for key in self.rows if key > last)[:CHUNK]:
-                rows = [[str(self.rows[key][name]).encode() for name in columns] for key in keys]
+                images = [self.rows[key] for key in keys]
+                rows: list[Cells] = [[str(row[name]).encode() for name in columns] for row in images]
                 found += chunks.add(columns, rows, "utf8mb4", "+00:00")
                 last = keys[-1]
                 for _ in range(self.chance.randrange(8)):
