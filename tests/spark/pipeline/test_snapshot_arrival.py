@@ -85,7 +85,7 @@ def test_gold_is_the_server_after_a_snapshot_beside_a_feed_that_is_late(
     with pytest.raises(LakehouseError, match="to be in bronze, got one that it has not read"):
         snapshot_tables(source, Asked(("shop.*",)), quiet)
     run()
-    with busy.writing(), sending(feed, broker):
+    with sending(feed, broker), busy.writing():
         time.sleep(4)
         result = snapshot_tables(source, Asked(("shop.*",), rows_per_second=2000), quiet)
     states = run()
