@@ -56,9 +56,10 @@ def _database_finding(name: str, source: SourceConfig) -> Finding:
     try:
         with connect(settings) as held, server_of(held) as server:
             tables = listed(held)
-            with server.moment(held, first=False) as moment:
-                order = order_of(source.format, source.decoder_options())
-                place_in(source.format, order, moment.place, name)
+            order = order_of(source.format, source.decoder_options())
+            if order != "arrival" or FORMATS[source.format].logged is None:
+                with server.moment(held, first=False) as moment:
+                    place_in(source.format, order, moment.place, name)
     except LakehouseError as error:
         return error_finding("database", settings.address, error)
     there = f"{server.name}, {counted(len(tables), 'table')} (about {size(sum(one.size for one in tables))})"

@@ -196,6 +196,7 @@ FORMATS: dict[str, Format] = {
         harmful_settings=_CANAL_SETTINGS,
         schema_encodings=("canal",),
         redelivery=Redelivery("id", 1, 2_000_000, "ts"),
+        logged=_later("canal.flat_message", "logged"),
         shape="canal-json",
         tells_rules=_later("canal.flat_message", "rules_told"),
     ),

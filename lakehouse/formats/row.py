@@ -109,6 +109,15 @@ class Redelivery(NamedTuple):
     made: str | None = None
 
 
+class Logged(NamedTuple):
+    """What a message tells of its event in the server's binlog: when its statement began, in milliseconds of
+    the server's clock, and the text of a DDL.
+    """
+
+    time: int
+    ddl: str | None = None
+
+
 class TransactionEnd(NamedTuple):
     """How many row events a transaction had, in all and by `database.table`, as its END record counts; the
     number of the file and the offset of its BEGIN, where its id tells them.
@@ -187,6 +196,8 @@ class Format(NamedTuple):
         has_watermarks          whether its feeds tell how far they are complete
         transactions            they tell it by the ends of transactions
         redelivery              how messages sent again are told from new ones where order is arrival
+        logged                  reads what a message tells of its event in the server's binlog, where all of
+                                that comes in the binlog's order and tells no place of it
         tells_ends              positions are those of the ends of binlog events, not of their beginnings
         tells_servers           events name the server of their binlog
         sends_row_ids           rows of tables without a key may have a row id
@@ -221,6 +232,7 @@ class Format(NamedTuple):
     other_order: OtherOrder | None = None
     transactions: Callable[[], Transactions] | None = None
     redelivery: Redelivery | None = None
+    logged: Callable[[], Callable[[Message], Logged | None]] | None = None
     tells_ends: bool = False
     tells_servers: bool = False
     sends_row_ids: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lakehouse.events import SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
+from lakehouse.events import SETTLED, SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
 from lakehouse.ops.progress import Shortfall, TableSnapshot
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
@@ -122,7 +122,9 @@ def _add_other(summary: Summary, other: OtherRow) -> None:
     if kind in _COUNTED:
         summary.counts[_COUNTED[kind]] += 1
     if kind == "schema_change":
-        summary.reach = _most(summary.reach, position)
+        # of where a snapshot is settled, nothing says that the feed has come to it
+        if other.schema_kind != SETTLED:
+            summary.reach = _most(summary.reach, position)
         if other.schema_kind == TABLE_SNAPSHOT and position is not None:
             summary.whole.add(TableSnapshot(other.database or "", other.table or "", position))
     elif kind == "watermark" and position is not None:

@@ -59,6 +59,12 @@ def at_tso(tso: int) -> str:
     return f"SET SESSION tidb_snapshot = '{int(tso)}'"
 
 
+def server_time(database: Asks) -> int:
+    """The server's clock, in milliseconds."""
+    seconds, _, part = text(database.ask("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]).partition(".")
+    return int(seconds) * 1000 + int(part[:3].ljust(3, "0"))
+
+
 def end_of_binlog(database: Asks) -> BinlogPlace:
     """The place behind all that the server has written to its binlog. EnvironmentError_ where it has none, or
     does not tell the account.

@@ -7,9 +7,10 @@ There is one writer, so that a transaction lies between the end of the one befor
 import json
 import random
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import pymysql
 
@@ -27,6 +28,15 @@ CREATE = (
 KEYS: dict[str, tuple[str, ...]] = {"item": ("id",), "pair": ("id", "v"), "bag": ()}
 
 
+class Committed(NamedTuple):
+    """A change, when its transaction began, and when it was committed."""
+
+    began: float
+    committed: float
+    table: str
+    change: Change
+
+
 class BusyServer:
     """Tables of a database `shop`, rows that no feed tells of, and transactions one after another, whose
     messages are in `messages`.
@@ -42,6 +52,7 @@ class BusyServer:
         self.messages: list[Message] = []
         self.offsets: dict[str, int] = {}
         self.next, self.transactions = rows, 0
+        self.began, self.log = 0.0, list[Committed]()
         self._begin(rows)
 
     def _begin(self, rows: int) -> None:
@@ -87,7 +98,7 @@ class BusyServer:
 
     def transact(self) -> None:
         """One transaction: rows inserted, changed, moved to another key, deleted; now and then many."""
-        chance, (file, offset) = self.chance, self.place()
+        chance, (file, offset), self.began = self.chance, self.place(), time.time()
         if chance.random() < 0.02:
             self.run("FLUSH BINARY LOGS")
             file, offset = self.place()
@@ -101,6 +112,7 @@ class BusyServer:
         """Insert a row of which the feed is told nothing, and delete it, which it is told."""
         self.next += 1
         lost: Row = {"id": self.next, "v": "lost", "n": 1}
+        self.began = time.time()
         self._execute(f"INSERT INTO `{table}` VALUES (%s, %s, %s)", *lost.values())
         file, offset = self.place()
         self._execute(f"DELETE FROM `{table}` WHERE id = %s", lost["id"])
@@ -132,6 +144,7 @@ class BusyServer:
 
     def _tell(self, changes: list[tuple[str, Change]], file: str, offset: int) -> None:
         self.transactions += 1
+        self.log += [Committed(self.began, time.time(), table, change) for table, change in changes]
         id_, counts = f"0-7-{self.transactions}", dict.fromkeys(self.tables, 0)
         told = [self._record("s.transaction", {"id": id_}, {"status": "BEGIN", "id": id_, "ts_ms": 1})]
         halves = [half for table, change in changes for half in self._halves(table, change)]

@@ -16,6 +16,7 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.discovery.inspect import events_of
 from lakehouse.events import (
     MIN_POSITION,
+    SETTLED,
     SNAPSHOT_FLAG,
     SNAPSHOT_TOPIC,
     TABLE_SNAPSHOT,
@@ -189,7 +190,7 @@ class Memory:
     def reach(self) -> Position:
         return max(
             [change.position for change in self.changes.values()]
-            + [record.position for record in self.records.values()]
+            + [record.position for record in self.records.values() if record.kind != SETTLED]
         )
 
     @property
@@ -213,6 +214,7 @@ class Memory:
                 [
                     Statement(r.position, r.database, r.table, r.ddl, self.times[r.position, r.ddl])
                     for r in told
+                    if r.kind not in (TABLE_SNAPSHOT, SETTLED)
                 ],
             )
         return history

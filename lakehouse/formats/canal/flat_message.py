@@ -32,6 +32,7 @@ from lakehouse.formats.canal.values import (
     is_spelled,
     reading,
 )
+from lakehouse.formats.row import Logged
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import PRINTED
@@ -205,6 +206,24 @@ def _change(
         types=table.reading.types,
         flags=flags,
     )
+
+
+class _Logged(msgspec.Struct):
+    es: _Int64 = 0
+    isDdl: bool = False
+    sql: str | None = None
+
+
+_LOGGED = msgspec.json.Decoder(_Logged)
+
+
+def logged(message: Message) -> Logged | None:
+    """What a message tells of its event in the binlog; None for bytes that are no message."""
+    try:
+        wire = _LOGGED.decode(message.value or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return Logged(wire.es, (wire.sql or "") if wire.isDdl else None)
 
 
 class _Origin(msgspec.Struct):

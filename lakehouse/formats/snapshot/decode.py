@@ -6,7 +6,8 @@
 
 Order: a snapshot of a binlog's position ranks below what was streamed from there on, like Debezium's own
 (phase 0); where positions are those of ends of events, above what ends there (phase 2); one of a TSO above
-every change and DDL of that commit. Its `table` stands right below its rows. A row without a key is told from
+every change and DDL of that commit; one of a topic's offset below the message there. Its `table` stands right
+below its rows. A row without a key is told from
 equal ones by its number. Outcomes: those above, DeadLetter for a row that can't be read, DecodeError for any
 other bytes. Options: `time_zone`, where the dump does not say its own.
 """
@@ -39,6 +40,8 @@ from lakehouse.values.scalars import base64_text, bit_number, integer, number, t
 
 Convert = Callable[[bytes], Value | dict[str, str]]
 _BEFORE, _AFTER = 0, 2
+# in place of a row's number in its message: below all of the message at that offset
+_BELOW = -1
 _FLAGS = ("snapshot", SNAPSHOT_FLAG)
 _LIVE = (*_FLAGS, INCREMENTAL)
 
@@ -75,8 +78,10 @@ def position(epoch: int, place: Place, row: int = 0, half: int = 0) -> Position:
     if place.file:
         phase = _AFTER if place.at_ends else _BEFORE
         return (epoch, file_number(place.file), place.offset, phase, row, half)
+    if place.topic:
+        return (epoch, place.offset, _BELOW, 0, row, half)
     if not 0 < place.tso < 1 << 63:
-        raise DecodeError("position", "snapshot: expected a TSO or a binlog's position, got neither")
+        raise DecodeError("position", "snapshot: expected a TSO, a place in a binlog or a topic, got none")
     return (epoch, place.tso, SNAPSHOT, 0, row, half)
 
 

@@ -18,16 +18,22 @@ VERSION = 1
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The source's position that a snapshot is of: a TSO, or a binlog's file and the offset in it. `at_ends`:
-    the source's own positions are those of the ends of events.
+    """The source's position that a snapshot is of: a TSO, a binlog's file and the offset in it, or an offset
+    of the topic. `at_ends`: the source's own positions are those of the ends of events. `time`: the server's
+    clock at an offset of the topic, in milliseconds.
     """
 
     tso: int = 0
     file: str = ""
     offset: int = 0
     at_ends: bool = False
+    topic: str = ""
+    partition: int = 0
+    time: int = 0
 
     def __str__(self) -> str:
+        if self.topic:
+            return f"{self.topic}/{self.partition} offset {self.offset}"
         return f"{self.file}:{self.offset}" if self.file else f"TSO {self.tso}"
 
 

@@ -32,7 +32,21 @@ class BinlogPlace(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
-Place = Tso | BinlogPlace
+class TopicPlace(NamedTuple):
+    """An offset of the topic that a feed in order of arrival comes in: the snapshot has every message below
+    it. `time` is the server's clock, in milliseconds.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    time: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition} offset {self.offset}"
+
+
+Place = Tso | BinlogPlace | TopicPlace
 
 
 class TableBegins(NamedTuple):

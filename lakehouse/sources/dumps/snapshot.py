@@ -16,11 +16,13 @@ from lakehouse.schema import TableSchema
 from lakehouse.sources.dumps.read import Dump
 from lakehouse.sources.dumps.records import (
     TRANSACTIONAL,
+    BinlogPlace,
     DumpEvent,
     Place,
     Rows,
     TableBegins,
     TableEnds,
+    TopicPlace,
     Tso,
 )
 
@@ -54,6 +56,8 @@ class Found:
 
 def place_in(format: str, order: str, place: Place | None, name: str) -> RecordPlace:
     """The position of a dump in a source's order. LakehouseError where it has none there, with what to do."""
+    if order == "arrival" and isinstance(place, TopicPlace):
+        return RecordPlace(topic=place.topic, partition=place.partition, offset=place.offset, time=place.time)
     if order not in ("tidb", "binlog"):
         raise LakehouseError(
             f"{name}: expected a feed with positions of the source, got one in order of arrival: a dump's "
@@ -68,7 +72,7 @@ def place_in(format: str, order: str, place: Place | None, name: str) -> RecordP
     if isinstance(place, Tso):
         if order == "tidb":
             return RecordPlace(tso=place.tso)
-    elif order == "binlog":
+    elif order == "binlog" and isinstance(place, BinlogPlace):
         file_number(place.file)
         return RecordPlace(file=place.file, offset=place.offset, at_ends=FORMATS[format].tells_ends)
     wanted = "a TSO" if order == "tidb" else "a place in a binlog"

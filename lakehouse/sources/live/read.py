@@ -22,6 +22,7 @@ from lakehouse.sources.database import Cells, Database, DatabaseError
 from lakehouse.sources.dumps.records import Place as ServerPlace
 from lakehouse.sources.live.servers import Moment, Server
 from lakehouse.sources.live.tables import Listed, LiveTable, described
+from lakehouse.sources.server_sql import server_time
 
 # rows of one SELECT
 CHUNK_ROWS = 50_000
@@ -69,9 +70,22 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """A table whose rows and definition have been read, with the place that the rows stand at, and the
+    server's clock. `records` gives its last record, by the place from which on it is exact.
+    """
+
+    table: Listed
+    place: Place
+    time: int
+    records: Callable[[Place], Iterator[Message]]
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What all tables of a run are read with. `placed` gives a server's place in the source's order; `paced`
-    waits where rows come too fast; `begun` are the tables that are not complete.
+    waits where rows come too fast; `begun` are the tables that are not complete. `ending` takes the ends of
+    tables where it is seen later from which place on they are exact.
     """
 
     run: str
@@ -81,6 +95,7 @@ class Reading:
     paced: Callable[[int], None] = field(default=lambda rows: None)
     begun: dict[Name, Begun] = field(default_factory=dict)
     chunk_rows: int = CHUNK_ROWS
+    ending: Callable[[Ending], None] | None = None
 
 
 class TableGone(LakehouseError):
@@ -103,8 +118,13 @@ def table_messages(database: Database, server: Server, table: Listed, reading: R
                 raise TableGone(f"{'.'.join(table.name)}: was dropped or renamed") from None
             if error.code not in (_CHANGED, _NO_COLUMN):
                 raise
-    raise LakehouseError(
-        f"{'.'.join(table.name)}: expected a table whose definition stays while it is read, got DDLs on it "
+    raise changed_definition(table.name)
+
+
+def changed_definition(name: Name) -> LakehouseError:
+    """The error of a table that was read in vain so many times."""
+    return LakehouseError(
+        f"{'.'.join(name)}: expected a table whose definition stays while it is read, got DDLs on it "
         f"{TRIES} times; run the command again when they are done"
     )
 
@@ -141,7 +161,7 @@ class _TableRead:
             yield from self._records(self._chunks().rest())
             if not self.table.key or count < self.reading.chunk_rows:
                 break
-        if not exact:
+        if not exact and self.reading.ending is None:
             with self.server.moment(self.database, first=False) as moment:
                 self.latest = self.reading.placed(moment.place)
         yield from self._end()
@@ -159,8 +179,8 @@ class _TableRead:
         """Take a moment: the first one is the table's place."""
         self.latest = self.reading.placed(moment.place)
         if self.chunks is None:
-            self._refuse_without_key(exact)
             self.place = self.latest
+            self._refuse_without_key(exact)
             self.incarnation = self._incarnation(self.place)
             self.chunks = TableChunks(self.place, self.name, self.table.schema)
         self.chunks.live = not exact or self.latest != self.place
@@ -169,13 +189,26 @@ class _TableRead:
         """Rows that can't be told from each other count once each: they must be of one moment."""
         if not exact and not self.table.has_key:
             raise LakehouseError(
-                f"{'.'.join(self.name)}: expected a key, for {self.server.name} does not tell of which place "
-                "in its binlog the rows of a SELECT are, got none; import a dump of it "
-                "(mysqldump --single-transaction --source-data=2), or leave it out with --tables"
+                f"{'.'.join(self.name)}: expected a key, for {self._without_places()}, or leave it out with "
+                "--tables"
             )
+
+    def _without_places(self) -> str:
+        """Why rows are of no known place, and what to do."""
+        if self.place.topic:
+            return (
+                "the messages of the feed tell no place in the binlog, and rows that they tell too would "
+                "count twice, got none; use Canal's protobuf"
+            )
+        return (
+            f"{self.server.name} does not tell of which place in its binlog the rows of a SELECT are, got "
+            "none; import a dump of it (mysqldump --single-transaction --source-data=2)"
+        )
 
     def _incarnation(self, place: Place) -> str:
         told = [self.reading.run, self.reading.epoch, str(place), *self.name, self.table.state]
+        if place.time:  # until the topic's next message, reads of different moments have one place
+            told.append(str(place.time))
         return hashlib.blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
 
     def _chunks(self) -> TableChunks:
@@ -194,8 +227,16 @@ class _TableRead:
         now = described(self.database, self.table.listed, charsets=self.server.name != "TiDB")
         if now.state != self.table.state:
             raise _DefinitionChanged
-        until = None if self.latest == self.place else self.latest
-        yield from self._records(self._chunks().end(self.table.create, until))
+        if self.reading.ending is not None:
+            self.reading.ending(
+                Ending(self.table.listed, self.place, server_time(self.database), self._ended)
+            )
+        else:
+            yield from self._ended(self.latest)
+
+    def _ended(self, until: Place) -> Iterator[Message]:
+        settled = None if until == self.place else until
+        yield from self._records(self._chunks().end(self.table.create, settled))
 
     def _records(self, records: Iterator[RowsRecord | TableRecord]) -> Iterator[Message]:
         for record in records:

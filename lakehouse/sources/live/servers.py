@@ -22,6 +22,8 @@ from lakehouse.sources.server_sql import at_tso, binlog_place, end_of_binlog, is
 
 # seconds in which a transaction that is in MySQL's binlog has also become visible, where no GTIDs tell
 COMMITS_WITHIN = 3.0
+# what a SELECT sees has been committed, whatever the server's own level is
+_COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 # seconds for which a connection stays open that nothing is asked on
 STAYS_OPEN = 7 * 86_400
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -60,7 +62,7 @@ class MariaDbServer:
     """MariaDB's START TRANSACTION WITH CONSISTENT SNAPSHOT, whose place SHOW STATUS tells."""
 
     name = "MariaDB"
-    session: tuple[str, ...] = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", _WHOLE_SORT)
+    session: tuple[str, ...] = (_COMMITTED, _WHOLE_SORT)
 
     def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
         self._sleep = sleep
@@ -109,7 +111,7 @@ class MySqlServer:
     """
 
     name = "MySQL"
-    session: tuple[str, ...] = (_WHOLE_SORT,)
+    session: tuple[str, ...] = (_COMMITTED, _WHOLE_SORT)
 
     def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
         self._sleep = sleep

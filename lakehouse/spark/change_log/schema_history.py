@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from lakehouse.ddl.policy import Decision, Rules
-from lakehouse.events import Position
+from lakehouse.events import SETTLED, SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
 from lakehouse.lineage import History, Lineage
 from lakehouse.ops.progress import plain
 from lakehouse.ops.records.gold import Inferred, Lineages
@@ -58,7 +58,8 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
         if keep:
             found.record(log, done)
     if done.arrival:
-        report_repeats(history, list(map(_statement, rows)))
+        sent = [row for row in rows if row.kind not in (TABLE_SNAPSHOT, SETTLED)]
+        report_repeats(history, list(map(_statement, sent)))
     for lineage in history.lineages:
         named = said.keys.get(".".join(lineage.intervals[-1].name))
         lineage.key_names = named or lineage.key_names
@@ -121,7 +122,8 @@ def rules_of(log: OpsLog, said: Said) -> Rules:
 
 def is_ordered(done: Done) -> bool:
     """Whether places of different partitions compare: not where order is arrival, and there are several."""
-    return not (done.arrival and len({(one.topic, one.partition) for one in done.next}) > 1)
+    sent = {(one.topic, one.partition) for one in done.next if one.topic != SNAPSHOT_TOPIC}
+    return not (done.arrival and len(sent) > 1)
 
 
 def whole_snapshots(done: Done) -> list[Position]:

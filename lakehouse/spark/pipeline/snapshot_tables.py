@@ -19,7 +19,6 @@ from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.lineage import READ_WHILE, Name
 from lakehouse.ops.records.gold import Manifest
-from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import counted, pace
 from lakehouse.sources.database import SESSION, Database, connect
@@ -27,15 +26,32 @@ from lakehouse.sources.dumps.records import Place as ServerPlace
 from lakehouse.sources.dumps.snapshot import place_in
 from lakehouse.sources.live.parallel import Pace, Workers
 from lakehouse.sources.live.parallel import Progress as Reached
-from lakehouse.sources.live.read import CHUNK_ROWS, Begun, Reading, mark_of, table_messages
+from lakehouse.sources.live.read import (
+    CHUNK_ROWS,
+    TRIES,
+    Begun,
+    Ending,
+    Reading,
+    changed_definition,
+    mark_of,
+    table_messages,
+)
 from lakehouse.sources.live.servers import Server, server_of
 from lakehouse.sources.live.tables import Listed, chosen, listed
+from lakehouse.sources.live.topic import KafkaFeed
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
+from lakehouse.spark.pipeline.arrival_feed import (
+    feed_of,
+    last_epoch,
+    refuse_new_epoch,
+    server_by_arrival,
+    settle,
+)
 from lakehouse.spark.pipeline.import_dump import EACH, refuse_below_floors, warn_of_gap
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import Source
@@ -86,11 +102,13 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
     with (
         layer_lock(spark, source.lake, source.name, ("import",)) as lake,
         connect(settings) as held,
-        server_of(held) as server,
+        server_of(held) as found,
     ):
         register(spark, lake, source.name, source.settings)
         log = OpsLog(spark, lake, source.name).load()
         context = RunContext(log, progress)
+        feed = feed_of(source, log)
+        server = found if feed is None else server_by_arrival(found, feed)
 
         def connected() -> AbstractContextManager[Database]:
             return connect(settings, (*SESSION, *server.session))
@@ -103,7 +121,7 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
                 f"warning: {name}: left out, the server lists no such table: may the account SELECT from it? "
                 "Views and MariaDB's system versioned tables are not read"
             )
-        run = _Run(source, asked, _last_run(log), context)
+        run = _Run(source, asked, _last_run(log), context, feed=feed)
         return run.read(tables, server, connected)
 
 
@@ -128,7 +146,7 @@ def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
             "feed's"
         )
     reached = done.reach if done is not None else None
-    if reached is not None and reached[:3] > position(_epoch(log), place)[:3]:
+    if reached is not None and reached[:3] > position(last_epoch(log), place)[:3]:
         raise LakehouseError(
             f"{log.source}: expected the server whose binlog the feed reads, got one that stands at {place}, "
             "behind what the feed has told: another server's binlog, or one that was begun anew, which "
@@ -198,10 +216,6 @@ def _incomplete(log: OpsLog) -> set[Name]:
 # Where a run that died had come to
 
 
-def _epoch(log: OpsLog) -> int:
-    return max((one.epoch for one in log.all(Epoch)), default=0)
-
-
 def _last_run(log: OpsLog) -> LastRun:
     bronze = log.lake.read_or_empty(log.spark, "bronze", log.source, BRONZE_SCHEMA)
     mine = bronze.where((F.col("topic") == SNAPSHOT_TOPIC) & F.col("key").isNotNull())
@@ -213,7 +227,7 @@ def _last_run(log: OpsLog) -> LastRun:
     ]
     run = max((one.mark.run for one in found), default="")
     # what was read of the upstream before another epoch began says nothing of it now
-    last = [one for one in found if one.mark.run == run and one.mark.epoch == _epoch(log)]
+    last = [one for one in found if one.mark.run == run and one.mark.epoch == last_epoch(log)]
     done = frozenset(one.mark.name for one in last if one.mark.done)
     begun = {one.mark.name: one for one in last if not one.mark.done}
     finished = not last or len(done) >= last[0].mark.tables
@@ -231,8 +245,11 @@ def _chunk_rows(rows_per_second: int | None) -> int:
 class _Run:
     """One run: the tables that are left to read, and how they are read."""
 
-    def __init__(self, source: Source, asked: Asked, last: LastRun, context: RunContext) -> None:
-        self.source, self.asked, self.context = source, asked, context
+    def __init__(
+        self, source: Source, asked: Asked, last: LastRun, context: RunContext, feed: KafkaFeed | None
+    ) -> None:
+        self.source, self.asked, self.context, self.feed = source, asked, context, feed
+        self.endings = list[Ending]()
         self.last = LastRun() if asked.again or last.finished else last
         self.reached, self.begun_at, self.told_at = Reached(), time.monotonic(), time.monotonic()
 
@@ -249,11 +266,15 @@ class _Run:
             )
         reading = self._reading(len(tables))
 
-        def read(database: Database, table: Listed) -> Iterator[Message]:
+        def read(some: list[Listed]) -> Iterator[Message]:
+            workers = Workers(some, connected, table_of, self.reached)
+            return workers.messages(self.asked.parallel)
+
+        def table_of(database: Database, table: Listed) -> Iterator[Message]:
             return table_messages(database, server, table, reading)
 
-        workers = Workers(left, connected, read, self.reached)
-        landed = land_snapshot(self.context, self._told(workers.messages(self.asked.parallel), left))
+        messages = read(left) if self.feed is None else self._settled(left, read, connected, reading)
+        landed = land_snapshot(self.context, self._told(messages, left))
         for gone in self.reached.gone:
             self.context.progress(f"warning: {gone}: left out")
         return {
@@ -273,12 +294,40 @@ class _Run:
         return Reading(
             run=self.last.run or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             tables=max(tables, next((one.mark.tables for one in self.last.begun.values()), 0)),
-            epoch=_epoch(log),
+            epoch=last_epoch(log),
             placed=placed,
             paced=Pace(self.asked.rows_per_second, self.reached),
             begun=self.last.begun,
             chunk_rows=_chunk_rows(self.asked.rows_per_second),
+            ending=None if self.feed is None else self.endings.append,
         )
+
+    def _settled(
+        self,
+        tables: list[Listed],
+        read: Callable[[list[Listed]], Iterator[Message]],
+        connected: Callable[[], AbstractContextManager[Database]],
+        reading: Reading,
+    ) -> Iterator[Message]:
+        """The records of all tables, their ends once the feed has come past them. Tables on which it then
+        tells a statement that they were read with are read again.
+        """
+        assert self.feed is not None
+        for _ in range(TRIES):
+            yield from read(tables)
+            with connected() as database:
+                settled = settle(self.feed, database, self.endings, self.context.progress)
+            refuse_new_epoch(self.context.log, reading.epoch)
+            for ending, until in settled.exact:
+                yield from ending.records(until)
+            self.endings.clear()
+            tables = settled.overtaken
+            if not tables:
+                return
+            self.reached.done -= len(tables)
+            for table in tables:
+                reading.begun.pop(table.name, None)
+        raise changed_definition(tables[0].name)
 
     def _told(self, messages: Iterator[Message], tables: list[Listed]) -> Iterator[Message]:
         for message in messages:

@@ -234,7 +234,7 @@ def test_what_does_not_fit_the_feed_is_refused_and_lands_nothing(
     with pytest.raises(LakehouseError, match="expected a TSO, as the source's feed has, got binlog"):
         shop.snapshot("shop.item")
     file.write_text(file.read_text().replace("format: ticdc-open\ntime_zone: UTC", "format: canal"))
-    with pytest.raises(LakehouseError, match="got one in order of arrival"):
+    with pytest.raises(LakehouseError, match="expected a feed in Kafka, for its topic tells"):
         shop.snapshot("shop.item")
     assert not (shop.lake / "bronze").exists()
 
