@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
 from lakehouse.fold.current_rows import finish, fold
-from lakehouse.fold.row_edits import Change, ChangeReader, row_key
+from lakehouse.fold.row_edits import Change, ChangeReader, image_text, row_key
 from lakehouse.fold.row_history import Known, RowHistory, plain, row_history
 from lakehouse.fold.steps import rekeyings, target_step
 from lakehouse.fold.tracks import Entry, Shown
@@ -330,17 +330,19 @@ class Mode:
             yield row
 
     def _soft_rows(self, every: Iterable[Last]) -> list[Row]:
-        """One row per key; after a change of the key several may have one, of which the live row is shown."""
-        found: dict[Any, Row] = {}
+        """One row per key; after a change of the key several may have one, of which the live row is shown, else
+        the one that was deleted last.
+        """
+        found: dict[Any, tuple[Last, Row]] = {}
         rows = []
-        for last in sorted(every, key=lambda last: last.live):
+        for last in every:
             row = self._soft_row(last)
             key = row_key(row, self.ids) if self.ids else None
             if key is None:
                 rows.append(row)
-            else:
-                found[key] = row
-        return [*rows, *found.values()]
+            elif key not in found or _standing(last) > _standing(found[key][0]):
+                found[key] = last, row
+        return [*rows, *(row for _, row in found.values())]
 
     def _soft_rows_after(self, entries: Iterable[Entry], known: Sequence[Row]) -> Iterator[Row]:
         """One row per key after the entries; `known` are gold's rows before, which stay as they are where
@@ -357,6 +359,11 @@ class Mode:
         row = self._keep(last.row, last.step)
         row[DELETED], row[DELETED_AT] = not last.live, self.clock.moment(last.gone)
         return row
+
+
+def _standing(last: Last) -> tuple[bool, int, str]:
+    """Which of rows with one key is shown, whatever their order."""
+    return last.live, last.gone or 0, image_text(last.row)
 
 
 def _is_live(row: Row) -> bool:

@@ -436,6 +436,16 @@ def test_rows_of_a_dropped_table_stay_deleted_where_deletes_are_soft() -> None:
     assert [(row["id"], row["a"], row["_deleted"]) for row in rows] == [(1, "z", False), (2, "y", True)]
 
 
+@pytest.mark.parametrize("texts", ["xy", "yx"])
+def test_of_deleted_rows_with_one_key_the_same_one_stays_whatever_their_order(texts: str) -> None:
+    told = feed("CREATE TABLE `t` (`id` BIGINT, `a` VARCHAR(20))")
+    for text in texts:
+        told.row(at(2), "INSERT", {"id": 1, "a": text}, types={"id": "bigint", "a": "varchar"}, key=())
+    told.ddl(at(5), "DROP TABLE `t`").ddl(at(7), CREATE)
+    rows = shown(told, GoldOptions(deletes="soft"))
+    assert [(row["id"], row["a"], row["_deleted"]) for row in rows] == [(1, "y", True)]
+
+
 def test_a_table_created_again_with_other_columns_shows_the_past_by_their_names() -> None:
     other = "CREATE TABLE `t` (`b` INT, `id` BIGINT PRIMARY KEY, `a` INT, UNIQUE KEY (`b`))"
     types = {"b": "int", "id": "bigint", "a": "int"}
