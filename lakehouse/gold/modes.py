@@ -330,8 +330,8 @@ class Mode:
             yield row
 
     def _soft_rows(self, every: Iterable[Last]) -> list[Row]:
-        """One row per key; after a change of the key several may have one, of which the live row is shown, else
-        the one that was deleted last.
+        """One row per key; after a change of the key several may have one, of which the live row is shown,
+        else the one that was deleted last.
         """
         found: dict[Any, tuple[Last, Row]] = {}
         rows = []
