@@ -50,7 +50,7 @@ def cluster(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...
         spark.sql(f"ALTER TABLE {lake.ref('gold', table)} CLUSTER BY {words}")
 
 
-def switch(spark: SparkSession, lake: Lake, table: str, name: str, wanted: bool) -> None:
+def switch(spark: SparkSession, lake: Lake, table: str, name: str, *, wanted: bool) -> None:
     """Make a property of the table true or false. CHANGES: from its first version with rows to read on.
     VECTORS: rows that are marked already stay so until OPTIMIZE writes their files anew.
     """
@@ -92,7 +92,7 @@ def take_back(
     if before.cluster_by and not options.cluster_by:
         cluster(spark, lake, table, ())
     if before.change_data_feed and not options.change_data_feed:
-        switch(spark, lake, table, CHANGES, False)
+        switch(spark, lake, table, CHANGES, wanted=False)
     if before.primary_key and not options.primary_key:
         hide_key(spark, lake, table)
 

@@ -111,7 +111,7 @@ def replace_frame(
     if options.cluster_by:
         cluster(spark, lake, table, options.cluster_by)
     if options.change_data_feed:
-        switch(spark, lake, table, CHANGES, True)
+        switch(spark, lake, table, CHANGES, wanted=True)
     commit = commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0]
     return Merged(commit.version, written=commit.written)
 
@@ -141,7 +141,7 @@ def merge_frame(
         bounds = []
         if rows > ORDERED_ROWS:
             bounds = key_bounds(source, keys)
-            switch(spark, lake, table, VECTORS, options.deletion_vectors)
+            switch(spark, lake, table, VECTORS, wanted=options.deletion_vectors)
         lake.before_write()
         counts = spark.sql(
             merge_sql(
