@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 
 # up to so many records a pass is a matter of planning, see `many_rows`
 SMALL_BACKLOG = 20_000
+# Milliseconds for which a broker keeps a fetch that finds nothing. Spark asks for a partition's offsets after
+# each fetch, and the broker answers behind the fetch of what comes next: with Kafka's own 500 that was half a
+# second for each partition.
+FETCH_WAIT = 20
 Stopped = Callable[[], bool]
 
 
@@ -236,6 +240,7 @@ def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: lis
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", kafka.max_records)
         .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", FETCH_WAIT)
     )
     for name, value in kafka.options.items():
         reader = reader.option(name, value)
