@@ -2,13 +2,14 @@
 MODIFY COLUMN takes from one to another.
 """
 
+import codecs
 import functools
 
 _CODECS = {
     "utf8": "utf-8",
     "utf8mb3": "utf-8",
     "utf8mb4": "utf-8",
-    "latin1": "cp1252",
+    "latin1": "mysql_latin1",
     "ascii": "ascii",
     "ucs2": "utf-16-be",
     "utf16": "utf-16-be",
@@ -43,12 +44,23 @@ _CODECS = {
 }
 
 
-def _cp1252_holes_kept() -> dict[int, str]:
-    """MySQL's latin1 is Windows-1252, whose five holes are the control characters of their own number."""
-    return {code: text for code in range(0x80, 0xA0) if (text := bytes([code]).decode("cp1252", "ignore"))}
+# MySQL's latin1 is Windows-1252, whose five holes are the control characters of their own number.
+_LATIN1 = "".join(bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(256))
+_LATIN1_BYTES = codecs.charmap_build(_LATIN1)
 
 
-_LATIN1 = _cp1252_holes_kept()
+def _latin1(name: str) -> codecs.CodecInfo | None:
+    """Python's entry of MySQL's latin1."""
+    if name != "mysql_latin1":
+        return None
+    return codecs.CodecInfo(
+        lambda text, errors="strict": codecs.charmap_encode(text, errors, _LATIN1_BYTES),
+        lambda data, errors="strict": codecs.charmap_decode(data, errors, _LATIN1),
+        name=name,
+    )
+
+
+codecs.register(_latin1)
 
 
 def charset_codec(charset: str | None) -> str | None:
@@ -61,8 +73,6 @@ def decode_text(data: bytes, charset: str) -> str | None:
     charset without codec.
     """
     codec = _codec(charset)
-    if codec == "latin1":
-        return data.decode("latin-1").translate(_LATIN1)
     try:
         return None if codec is None else data.decode(codec)
     except UnicodeDecodeError:
@@ -74,4 +84,4 @@ def _codec(charset: str) -> str | None:
     name = charset.lower().partition("_")[0]
     if name in ("", "binary", "utf-8"):
         return "utf-8"
-    return "latin1" if name == "latin1" else _CODECS.get(name)
+    return _CODECS.get(name)

@@ -16,7 +16,7 @@ on; None makes such a change UNKNOWABLE.
 import functools
 import struct
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final
 
 from lakehouse.schema import ColumnType
@@ -252,6 +252,9 @@ def reader(old: ColumnType, zone: str, server: str = "mysql") -> Callable[[Any],
         case "integer" if old.zerofill and server != "tidb":
             width = old.length or _ZEROFILL[old.base]
             return lambda value: _Zerofilled(_integer(value), width)
+        case "decimal" if old.zerofill and server != "tidb":
+            width = (old.length or 10) + bool(old.scale)
+            return lambda value: _ZerofilledDecimal(Decimal(_text(value)), width)
         case "integer" | "year":
             return _integer if old.family == "integer" else _year
         case "text" if old.base in PRINTED:
@@ -298,6 +301,20 @@ class _Zerofilled(int):
 
     def __str__(self) -> str:
         return f"{int(self):0{self.width}d}"
+
+
+class _ZerofilledDecimal(Decimal):
+    """The same of a DECIMAL: as wide as its digits and their point."""
+
+    width: int
+
+    def __new__(cls, value: Decimal, width: int) -> "_ZerofilledDecimal":
+        found = super().__new__(cls, value)
+        found.width = width
+        return found
+
+    def __format__(self, spec: str, _: Context | None = None, /) -> str:
+        return super().__format__(spec).zfill(self.width)
 
 
 class _Year(int):

@@ -27,7 +27,8 @@ _BITS = re.compile(r"(?:b'([01]*)'|0b([01]+))", re.I)
 _HEX = re.compile(r"(?:x'([0-9a-f]*)'|0x([0-9a-f]+))", re.I)
 _STRING = re.compile(r"""(?:'((?:[^'\\]|''|\\.)*)'|"((?:[^"\\]|""|\\.)*)")""", re.S)
 _INTRODUCER = re.compile(r"(?:_([a-z0-9]+)|(n)(?=')|(date|time|timestamp)(?=[\s'\"]))\s*", re.I)
-_COLLATE = re.compile(r"\s+collate\s+\S+\Z", re.I)
+# of a name without quotes, or of one in the quotes of a string that follows another one
+_COLLATE = re.compile(r"""\s+collate\s+(?:\w+|`\w+`)\Z|(?<=['"])\s+collate\s+(['"])\w+\1\Z""", re.I)
 _OFFSET = re.compile(r":\d\d(?:\.\d+)?\s*(?:[+-]\d\d:\d\d|Z)\Z", re.ASCII)
 _WORDS: dict[str, Cell] = {"TRUE": 1, "FALSE": 0, "JSON_ARRAY()": "[]", "JSON_OBJECT()": "{}"}
 _IMPLICIT: dict[str, Cell] = {
@@ -146,8 +147,9 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
     if family in ("datetime", "timestamp") and isinstance(literal.cell, str) and _OFFSET.search(literal.cell):
         raise NoRule("a literal with a time zone")
     # "tidb" stores numbers by value and rounds, as every server does with a literal; in an integer column
-    # MariaDB rounds a quoted one too
-    rules = "tidb" if literal.number else "mysql" if family == "integer" else server
+    # MariaDB rounds a quoted one too. As text a number is what its server prints
+    by_value = literal.number and not (family == "text" and isinstance(literal.cell, float))
+    rules = "tidb" if by_value else "mysql" if family == "integer" else server
     target = Target(column_type, rules, zone or "UTC", charset_codec(column_type.charset))
     value = store(literal.cell, target)
     if family == "timestamp" and zone is None and value.endswith("Z"):

@@ -17,6 +17,7 @@ from lakehouse.values.convert import convert
         ("macroman", b"\x8e", "é"),
         ("gbk", b"\xc4\xe3", "你"),
         ("latin1", b"\x80", "€"),
+        ("latin1", b"a\x81\x8d\x8f\x90\x9d", "a\x81\x8d\x8f\x90\x9d"),
     ],
 )
 def test_what_a_feed_reads_a_conversion_reads_too(charset: str, data: bytes, text: str) -> None:

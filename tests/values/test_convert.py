@@ -38,6 +38,15 @@ SERVER_RULES = [
     ("time(1)", "time", "-00:00:59.5", {"mysql": "-00:01:00", "mariadb": "-00:00:59"}),
     ("datetime(1)", "bigint", "2024-12-31 23:59:59.5", {"mysql": 20250101000000, "mariadb": 20241231235959}),
     ("float", "varchar(30)", 16777216.0, {"mysql": "16777200", "mariadb": "16777200", "tidb": "16777216"}),
+    (
+        "decimal(5,2) zerofill",
+        "varchar(9)",
+        "1.50",
+        {"mysql": "001.50", "mariadb": "001.50", "tidb": "1.50"},
+    ),
+    ("decimal(4) unsigned zerofill", "char(9)", "7", {"mysql": "0007", "tidb": "7"}),
+    ("datetime(1)", "timestamp(1)", "1970-01-01 00:00:00.5", {"mysql": "0000-00-00 00:00:00.0"}),
+    ("datetime(1)", "timestamp(1)", "1970-01-01 00:00:00.5", {"tidb": "0000-00-00 00:00:00.0"}),
     ("double", "varchar(40)", 1e20, {"mysql": "1e20", "mariadb": "1e20", "tidb": "100000000000000000000"}),
     ("double", "varchar(40)", 1e-20, {"mysql": "1e-20", "tidb": "0.00000000000000000001"}),
     ("int", "enum('2','1')", 1, {"mysql": "1", "mariadb": "2", "tidb": "2"}),
@@ -355,3 +364,16 @@ def test_the_error_value_of_an_enum_is_told_from_its_member_of_no_characters() -
     assert convert("", plain, parse_type("enum('a','')")) == 0
     assert [convert(text, parse_type("varchar(9)"), enum) for text in ("", "zz", "A")] == ["", 0, "a"]
     assert to_python(enum, "STRING")(0) == ""
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_local_time_that_the_clock_skips_is_not_guessed(server: str) -> None:
+    local, instant = parse_type("datetime"), parse_type("timestamp")
+    zone = "Europe/Berlin"
+
+    assert convert("2024-03-31 02:30:00", local, instant, server=server, zone=zone) is UNKNOWABLE
+    assert reason("2024-03-31 02:30:00", local, instant, server=server, zone=zone) == (
+        "a local time that a change of the clock skips"
+    )
+    assert convert("2024-03-31 03:00:00", local, instant, server=server, zone=zone) == "2024-03-31 01:00:00Z"
+    assert convert("2024-10-27 02:30:00", local, instant, server=server, zone=zone) == "2024-10-27 00:30:00Z"

@@ -154,3 +154,25 @@ def test_any_default_text_is_a_value_or_unknowable(column: str, text: str) -> No
     for server in SERVERS:
         known = default_value(text, parse_type(column), not_null=True, server=server) is not UNKNOWABLE
         assert known == (default_reason(text, parse_type(column), not_null=True, server=server) is None)
+
+
+@pytest.mark.parametrize(
+    ("server", "text"), [("mysql", "1e20"), ("mariadb", "1e20"), ("tidb", "100000000000000000000")]
+)
+def test_a_float_fills_text_as_its_server_prints_it(server: str, text: str) -> None:
+    assert default_value("1e20", parse_type("varchar(40)"), True, server=server) == text
+    assert default_value("1.50", parse_type("varchar(40)"), True, server=server) == "1.50"
+
+
+@pytest.mark.parametrize(
+    ("default", "text"),
+    [
+        ("'to collate pages'", "to collate pages"),
+        ("'a collate b'", "a collate b"),
+        ("'a' collate utf8mb4_bin", "a"),
+        ("_utf8mb4'a' COLLATE `utf8mb4_bin`", "a"),
+        ("'a' collate 'utf8mb4_bin'", "a"),
+    ],
+)
+def test_a_collation_is_none_within_a_string(default: str, text: str) -> None:
+    assert default_value(default, parse_type("varchar(40)"), True) == text

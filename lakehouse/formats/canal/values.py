@@ -143,7 +143,7 @@ def converter(type_text: str, zone: str) -> Convert | None:
         case "float" | "double":
             return number
         case "enum" | "set":
-            return _index_or_label
+            return _index_or_label if kind.family == "enum" else _mask_or_labels
         case "timestamp":
             return functools.partial(_instant, zone=zone)
         case "binary" if kind.base == "binary":
@@ -230,6 +230,12 @@ def _index_or_label(text: str) -> int | str:
         return integer(text)
     except ValueError:
         return text
+
+
+def _mask_or_labels(text: str) -> int | str:
+    """The mask of 64 labels is a signed number to Canal."""
+    value = _index_or_label(text)
+    return value + (1 << 64) if isinstance(value, int) and value < 0 else value
 
 
 def document_of_latin1(text: str) -> str:

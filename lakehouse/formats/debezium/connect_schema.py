@@ -22,6 +22,7 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
 from lakehouse.formats.wire_json import read_json
+from lakehouse.values.normal_form import vector_text
 from lakehouse.values.scalars import (
     LONGEST_TIME,
     base64_bytes,
@@ -284,7 +285,10 @@ def geometry(value: Mapping[str, Any]) -> str:
 
 
 def vector(value: list[float]) -> str:
-    return "[" + ",".join(repr(item).removesuffix(".0") for item in value) + "]"
+    """Its 32-bit numbers as MySQL prints them."""
+    if not all(type(item) in (int, float) for item in value):
+        raise TypeError("no vector")
+    return vector_text(value)
 
 
 def temporal(value: Mapping[str, Any]) -> str:

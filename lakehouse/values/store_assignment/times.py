@@ -29,10 +29,12 @@ from lakehouse.values.temporal import (
     parse_moment,
     time_of_day,
     to_digits,
+    to_local,
     to_utc,
 )
 
 _LAST_NUMBER = 99991231235959
+_FIRST_INSTANT = Moment(1970, 1, 1, 0, 0, 1, 0)
 
 
 def _moment(cell: Cell, target: Target) -> Moment:
@@ -71,9 +73,17 @@ def store_datetime(cell: Cell, target: Target) -> str:
 
 
 def store_timestamp(cell: Cell, target: Target) -> str:
-    """In UTC; what is no instant of TIMESTAMP's range is the zero timestamp."""
+    """In UTC; what is no instant of TIMESTAMP's range is the zero timestamp. To MySQL and TiDB the epoch's
+    whole second is none. A local time that the clock skips is an error to strict servers, and moved by
+    others.
+    """
     digits = target.type.length or 0
-    instant = to_utc(rounded(_moment(cell, target), digits, rounds=target.rounds), target.zone)
+    local = rounded(_moment(cell, target), digits, rounds=target.rounds)
+    instant = to_utc(local, target.zone)
+    if instant != ZERO and to_local(instant, target.zone) != local:
+        raise NoRule("a local time that a change of the clock skips")
+    if instant < _FIRST_INSTANT and target.server != "mariadb":
+        instant = ZERO
     return moment_text(instant, digits) + ("Z" if instant != ZERO else "")
 
 

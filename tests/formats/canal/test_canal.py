@@ -314,6 +314,16 @@ def test_decimals_and_enum_indexes_are_left_to_the_schema() -> None:
     assert (event.after, event.encoding) == ({"id": 1, "d": "11.0", "e": 2}, "canal")
 
 
+def test_the_mask_of_a_set_of_64_labels_is_a_signed_number() -> None:
+    labels = ",".join(f"'l{number}'" for number in range(64))
+    (event,) = flat(
+        data=[{"id": "1", "s": str(1 - 2**63)}],
+        mysqlType={"id": "INT", "s": f"SET({labels})"},
+    )
+
+    assert event.after == {"id": 1, "s": 2**63 + 1}
+
+
 @pytest.mark.parametrize("type", ["QUERY", "XACOMMIT", "GTID"])
 def test_what_is_neither_a_change_nor_a_statement_gives_no_event(type: str) -> None:
     assert flat(type=type, data=None, database="", table="", sql="INSERT INTO t VALUES (1)") == []

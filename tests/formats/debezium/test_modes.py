@@ -401,10 +401,10 @@ def test_the_year_0_is_one_as_another() -> None:
 def test_geometries_and_vectors_need_no_schema() -> None:
     wkb = base64.b64encode(b"\x01" * 21).decode()
     event = one(
-        message(row("c", None, {"p": {"x": 1.0, "y": 2.0, "wkb": wkb, "srid": 4326}, "v": [1.0, 2.5]}))
+        message(row("c", None, {"p": {"x": 1.0, "y": 2.0, "wkb": wkb, "srid": 4326}, "v": [1.0, 2.5, 1e-05]}))
     )
     assert base64.b64decode(event.after["p"]) == (4326).to_bytes(4, "little") + b"\x01" * 21
-    assert event.after["v"] == "[1,2.5]"
+    assert event.after["v"] == "[1,2.5,0.00001]"
 
 
 LONG_TIME = 3_020_399_000 - 2**32  # 838:59:59 in 32 bits of milliseconds
