@@ -47,7 +47,9 @@ def read_canal_text(column_type: ColumnType, modes: Modes) -> Rule | None:
     become U+FFFD, which only a column in UTF-8 can hold, and of a charset of two or four bytes each ASCII
     character stands behind its zero bytes.
     """
-    charset = column_type.charset or "utf8mb4"
+    charset = column_type.charset
+    if charset is None:
+        return None
     if charset.startswith("utf8"):
         return lambda value: value["text"] if type(value) is dict and "text" in value else value
     told = read_told_text(column_type, modes)
