@@ -34,7 +34,7 @@ from lakehouse.values.temporal import (
 )
 
 _LAST_NUMBER = 99991231235959
-_FIRST_INSTANT = Moment(1970, 1, 1, 0, 0, 1, 0)
+_FIRST_INSTANT = Moment(1970, 1, 1, second=1)
 
 
 def _moment(cell: Cell, target: Target) -> Moment:
