@@ -52,7 +52,6 @@ from lakehouse.fold.row_edits import (
     Key,
     RowEdit,
     image_text,
-    in_order,
     row_key,
 )
 from lakehouse.fold.steps import target_step
@@ -178,7 +177,7 @@ def _stretches(
         if change.position <= at:
             by_step.setdefault(max(step_at(change.position), first), []).append(change)
     for index in range(first, max(target_step(lineage, at), first) + 1):
-        yield index, in_order(by_step.get(index, ()))
+        yield index, sorted(by_step.get(index, ()), key=lambda change: change.position)
 
 
 # --- the commits of a step
