@@ -62,7 +62,8 @@ def inspect(
 ) -> None:
     """Decode messages from a recording, from files or from bronze, and print their events."""
     if topic is None and partition is None and offset is None:
-        chosen, options = decoding(format, source, option)
+        whole = None if key or value else recording
+        chosen, options = decoding(format, source, option, whole)
         events = events_of_files(recording, key, value, chosen, options=options, dumps=not as_json)
     elif source is None or any((recording, key, value, format, option)):
         raise ConfigError(

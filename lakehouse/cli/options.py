@@ -48,7 +48,12 @@ Select = Annotated[
     typer.Option("--select", metavar="NAME", help="Only this source, or db.table; may be repeated."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
-Format = Annotated[str | None, typer.Option("--format", help="The wire format, such as ticdc-open.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", help="The wire format, such as ticdc-open. Default: detected from the first messages."
+    ),
+]
 DecoderOption = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="A decoder option of the format; may be repeated."),
@@ -100,8 +105,12 @@ def loaded_if_there(configs: Path) -> "Config | None":
     return loaded(configs) if configs.is_dir() else None
 
 
-def decoding(format: str | None, source: Path | None, option: list[str] | None) -> tuple[str, dict[str, str]]:
-    """The format and the decoder's options, from a source's YAML or the command line, which wins."""
+def decoding(
+    format: str | None, source: Path | None, option: list[str] | None, recording: Path | None = None
+) -> tuple[str, dict[str, str]]:
+    """The format and the decoder's options, from a source's YAML or the command line, which wins. Without
+    either the format is the one that the recording's first messages have.
+    """
     from lakehouse.config.options import decoder_options
 
     configured: dict[str, str] = {}
@@ -111,8 +120,21 @@ def decoding(format: str | None, source: Path | None, option: list[str] | None) 
         yaml = resolve_source(load_source(source))
         configured, format = yaml.decoder_options(), format or yaml.format
     if format is None:
-        raise ConfigError("inspect: expected a format, got none; add --format NAME or --source FILE")
+        format = _detected(recording)
     return format, {**configured, **decoder_options(format, dict(map(setting, option or ())))}
+
+
+def _detected(recording: Path | None) -> str:
+    if recording is None or str(recording) == "-":
+        raise ConfigError("inspect: expected a format, got none; add --format NAME or --source FILE")
+    if not (recording.is_file() or recording.is_dir()):
+        raise ConfigError(f"{recording}: expected a recording or the folder of a storage sink, found neither")
+    from lakehouse.discovery.read_input import detected_format
+
+    guess = detected_format(recording)
+    read = f", which reads {guess.read} of the first {guess.sampled} messages" if guess.sampled else ""
+    progress(f"{recording}: taken for {guess.format}{read}; --format names another")
+    return guess.format
 
 
 def setting(text: str, flag: str = "--option") -> tuple[str, str]:

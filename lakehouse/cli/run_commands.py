@@ -18,6 +18,7 @@ from lakehouse.cli.options import (
     Configs,
     Consistency,
     DecoderOption,
+    Format,
     Json,
     Lake,
     Layer,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 def try_(
     path: Annotated[Path, typer.Argument(help="A recording, or the folder of a storage sink.")],
-    format: Annotated[str, typer.Option("--format", help="The wire format, such as ticdc-open.")],
+    format: Format = None,
     lake: Lake = "./lake",
     consistency: Annotated[
         Consistency,
@@ -53,7 +54,7 @@ def try_(
     from lakehouse.formats import order_of
     from lakehouse.spark.pipeline.try_recording import try_recording
 
-    name, options = decoding(format, None, option)
+    name, options = decoding(format, None, option, path)
     with working():
         result = try_recording(path, name, options, lake, consistency=consistency.value, progress=progress)
     print_outcomes([result], as_json, {result["source"]: order_of(name, options)}, lake=lake)

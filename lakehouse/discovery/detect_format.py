@@ -50,6 +50,14 @@ def guess_format(messages: Sequence[Message], only: str | None = None) -> Guess:
     return best._replace(options={**best.options, **_detected_option(best, sample)})
 
 
+def shown_compression(sample: Sequence[Message], format: str) -> dict[str, str]:
+    """The compression of a changefeed's messages as its option, where more of them are read with it than
+    without it; empty else.
+    """
+    guesses = [_guess(list(sample), format, options) for _, options in candidates(format)]
+    return max(guesses, key=lambda guess: guess.read).options
+
+
 def sample_of(messages: Sequence[Message]) -> list[Message]:
     """A bounded sample: contiguous runs from the beginning, middle and end, since the parts of one message
     are consecutive.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from lakehouse.discovery.detect_format import Guess, guess_format, shown_compression
 from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.discovery.inspect import events_of
 from lakehouse.errors import ConfigError, DecodeError
@@ -15,6 +16,17 @@ from lakehouse.formats.assemble import assembled
 from lakehouse.formats.row import DetectedOption, Transactions
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.storage_tree import read_tree
+
+_HEAD = 400  # messages at the beginning, from which a format is detected: a file that grows keeps them
+
+
+def detected_format(path: Path) -> Guess:
+    """The format of a recording's first messages, or the storage sink's for a folder. A ConfigError where no
+    format decodes half of them.
+    """
+    if path.is_dir():
+        return Guess(STORAGE_FORMAT, {}, 0, 0)
+    return guess_format([*islice(read_recording(path), _HEAD)])
 
 
 def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -29,6 +41,9 @@ def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[s
             f"{path}: expected a recording of {format}, found a folder; a storage sink's is --format "
             f"{STORAGE_FORMAT}"
         )
+    if "compression" in row.options and "compression" not in options:
+        head = [message for message in islice(read_recording(path), _HEAD) if message.value]
+        options = {**options, **shown_compression(head, format)}
     detected = row.detected
     if detected is not None and options.get(detected.name, "auto") == "auto":
         return {**options, detected.name: "true" if _shows(detected, path, format, options) else "false"}

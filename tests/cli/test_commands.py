@@ -125,7 +125,9 @@ def test_every_group_has_a_help() -> None:
             "no/such.jsonl: expected a recording that can be read, got: No such file or directory",
         ),
         (["inspect", "x", "--format", "canl"], 2, "--format: canl is no format; did you mean `canal`?"),
-        (["inspect", "x"], 2, "inspect: expected a format, got none; add --format NAME or --source FILE"),
+        (["inspect", "-"], 2, "inspect: expected a format, got none; add --format NAME or --source FILE"),
+        (["inspect", "x"], 2, "x: expected a recording or the folder of a storage sink, found neither"),
+        (["try", "x"], 2, "x: expected a recording or the folder of a storage sink, found neither"),
         (
             ["inspect", "x", "--format", "canal", "--option", "time-zone"],
             2,
@@ -264,6 +266,17 @@ def test_inspect_prints_a_readable_line_per_event(recorded: Path) -> None:
     assert done.stdout == (
         "topic/0@7[0]  insert shop.t [1] at 2026-11-21 01:06:59 UTC (TSO 470606995728891908)  "
         '+ id=1 name="Zoë" at="2024-01-02 08:00:00Z"\n'
+    )
+
+
+def test_inspect_detects_the_format_and_says_which_it_took(recorded: Path) -> None:
+    told, detected = (
+        lakehouse("inspect", str(recorded), *format, "--json") for format in (["--format", "ticdc-open"], [])
+    )
+
+    assert detected.stdout == told.stdout != ""
+    assert detected.stderr == (
+        f"{recorded}: taken for ticdc-open, which reads 1 of the first 1 messages; --format names another\n"
     )
 
 

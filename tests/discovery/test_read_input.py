@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.discovery.inspect import inspect_messages
-from lakehouse.discovery.read_input import has_watermark, read_input, shown_options
+from lakehouse.discovery.read_input import detected_format, has_watermark, read_input, shown_options
 from lakehouse.errors import ConfigError
 from tests.support.paths import DATA
 
@@ -32,6 +32,28 @@ def test_an_input_tells_a_watermark_or_not(path: str, format: str, told: bool) -
     options = shown_options(DATA / path, format, {})
 
     assert has_watermark(DATA / path, format, options) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "format"),
+    [
+        ("ticdc-open/classic-v9.0.0-beta.1/big.handle-key-only.lz4.jsonl.gz", "ticdc-open"),
+        ("ticdc-canal-json/classic-v9.0.0-beta.1/big.handle-key-only.lz4.jsonl.gz", "ticdc-canal-json"),
+        ("ticdc-debezium/basictypes.default.jsonl.gz", "ticdc-debezium"),
+        ("canal/inventory.jsonl.gz", "canal"),
+        ("debezium/inventory/noschema.jsonl.gz", "debezium"),
+        ("dts/inventory/stream.jsonl.gz", "tencent-dts"),
+        ("storage/json-several-dispatchers/data", "ticdc-storage"),
+    ],
+)
+def test_an_input_tells_its_format_and_compression(path: str, format: str) -> None:
+    assert detected_format(DATA / path).format == format
+
+    options = shown_options(DATA / path, format, {})
+
+    assert options.get("compression") == ("lz4" if ".lz4." in path else None)
+    if ".lz4." in path:
+        assert shown_options(DATA / path, format, {"compression": "none"})["compression"] == "none"
 
 
 def test_a_message_without_the_extension_has_no_place_in_a_feed_that_has_it(tmp_path: Path) -> None:

@@ -5,7 +5,17 @@ from decimal import Decimal
 
 from lakehouse.schema import INTEGER_BITS
 from lakehouse.values.normal_form import single
-from lakehouse.values.server_value import WIDE, Cell, Dated, Span, as_decimal, as_integer, as_real, as_text
+from lakehouse.values.server_value import (
+    WIDE,
+    Bits,
+    Cell,
+    Dated,
+    Span,
+    as_decimal,
+    as_integer,
+    as_real,
+    as_text,
+)
 from lakehouse.values.store_assignment.target import Target
 
 _MAX_SINGLE = 3.4028234663852886e38
@@ -41,9 +51,13 @@ def store_decimal(cell: Cell, target: Target) -> str:
 
 
 def store_real(cell: Cell, target: Target) -> float:
-    """FLOAT and DOUBLE, with the digits and the bound of an old-style (M,D)."""
+    """FLOAT and DOUBLE, with the digits and the bound of an old-style (M,D). MariaDB reads 64 bits as a
+    signed number here, and nowhere else.
+    """
     column = target.type
     number = as_real(cell)
+    if isinstance(cell, Bits) and target.server == "mariadb" and cell.value >> 63:
+        number = float(cell.value - (1 << 64))
     if column.length is not None and column.scale is not None:
         number = _to_scale(number, column.length, column.scale)
     if column.unsigned:
