@@ -197,7 +197,7 @@ def test_the_readme_has_the_two_commands_a_newcomer_runs() -> None:
 WRONG = {
     "lakehouse shwo shop.orders": "No such command",
     "lakehouse run everything": "is not one of",
-    "./run try dump.jsonl": "Missing parameter: format",
+    "./run try --format canal": "Missing parameter: path",
     "lakehouse show a.b --layr silver": "No such option",
 }
 
