@@ -140,6 +140,8 @@ class Database:
         ):
             generated = "virtual" if "VIRTUAL" in extra else "stored" if "STORED" in extra else None
             told = "json" if (db, table, name) in documents else type_
+            # MySQL before 8.0.29 calls it so
+            charset = "utf8mb3" if charset == "utf8" else charset
             columns[db, table].append(Column(name, told, nullable == "NO", charset, generated))
         for db, table, index, loose, name in self.ask(
             "SELECT table_schema, table_name, index_name, non_unique, column_name FROM "

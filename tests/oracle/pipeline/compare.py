@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Message, Position, just_above
+from lakehouse.fold.upcast import lost_since
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
@@ -126,7 +127,8 @@ def table_differences(
     got = _bag(_line(row, columns, companions) for row in found.rows)
     if expected != got:
         yield f"rows: missing {_few(expected - got)}; too many {_few(got - expected)}"
-    lacks = [(at, text) for text in [*sorted(told.problems), *_undeclared(told.unknown)]]
+    lacks = [(lost_since(lineage, text, at) or at, text) for text in sorted(told.problems)]
+    lacks += [(at, text) for text in _undeclared(told.unknown)]
     state, why = state_of(lineage, at, lacks)
     if (entry.state, entry.why) != (state, why):
         yield f"state: expected {state} ({why}), got {entry.state} ({entry.why})"

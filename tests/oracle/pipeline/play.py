@@ -179,7 +179,7 @@ class Play:
 
     def _optimize(self) -> None:
         """Somebody compacts some of the gold tables."""
-        folders = sorted(Path(self.lake.path("gold", "")).iterdir())
+        folders = sorted(Path(self.lake.path("gold", "")).glob("*"))
         for place in self.chance.sample(folders, k=min(2, len(folders))):
             get_session().sql(f"OPTIMIZE delta.`{place}`")
 
