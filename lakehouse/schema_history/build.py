@@ -172,8 +172,10 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
         rule_on_snapshot(lineage, record).apply(lineage)
         lineage.held = None
     databases = {name[0] for name in known}
-    for name in [name for name in lives.live if name[0] in databases and name not in known]:
-        lives.drop(name, position)
+    for database in databases:
+        for name in lives.present(position, database):
+            if name[0] == database and name not in known:
+                lives.drop(name, position)
 
 
 def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str]]:

@@ -158,7 +158,7 @@ def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
     record = context.record
     tables, database = rewound(record.ddl or "")
     names = [context.name(name) for name in [*altered(record.ddl or ""), *tables]]
-    names += of_database(context.lives.live, database) if database is not None else []
+    names += context.lives.present(context.position, database) if database is not None else []
     if record.table and all(name_key(name[1]) != name_key(record.table) for name in names):
         names.append((record.database, record.table))
     for name in names:
@@ -167,7 +167,8 @@ def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
     if names:
         return []
     if (record.ddl or "").lstrip().upper().startswith("FLASHBACK CLUSTER"):
-        for lineage in context.lives.live.values():
+        for name in context.lives.present(context.position):
+            lineage = context.lives.get(name, context.position)
             lineage.incomplete.append((context.position, "the cluster was flashed back, which sends no rows"))
     return [(context.position, f"a DDL of database {record.database} was not understood: {why}")]
 
@@ -186,7 +187,7 @@ def _apply(context: Context, statement: E.Statement) -> None:
         case E.TruncateTable():
             _truncate(context, context.name((statement.database, statement.table)))
         case E.DropDatabase():
-            for name in of_database(context.lives.live, statement.database):
+            for name in context.lives.present(context.position, statement.database):
                 _drop(context, name, "drop_database")
         case E.RecoverTable():
             _recover_table(context, statement)
@@ -308,7 +309,7 @@ def _recover_table(context: Context, statement: E.RecoverTable) -> None:
 
 def _recover(context: Context, name: Name, to: Name | None) -> None:
     lives, position = context.lives, context.position
-    lineage = lives.live.get(name) or lives.ended.get(name)
+    lineage = lives.find(name, position) or lives.ended.get(name)
     if lineage is None:
         return
     incomplete = list(lineage.incomplete)
@@ -333,7 +334,12 @@ def _recover_truncated(lives: Lives, lineage: Lineage, to: Name, position: Posit
 
 
 def _recover_database(context: Context, database: str, to: str | None) -> None:
-    """The tables that its DROP DATABASE ended, not those that were dropped before."""
+    """The tables that its DROP DATABASE ended, not those that were dropped before; where the feed has not
+    shown that statement, those that are there.
+    """
+    if to is None:
+        for name in context.lives.present(context.position, database):
+            _recover(context, name, None)
     every = context.lives.ended
     ended = {name: every[name].end or MIN_POSITION for name in of_database(every, database)}
     for name in [name for name, end in ended.items() if end == max(ended.values())]:

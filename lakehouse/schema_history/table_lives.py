@@ -10,6 +10,7 @@ from lakehouse.ddl_effects import Clear
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import Interval, Lineage, Name, Step
 from lakehouse.schema import TableSchema
+from lakehouse.schema_history.name_matching import of_database
 from lakehouse.schema_history.schema_records import Shape, inferred_schema, replaced, with_ids_of
 
 EMPTY = TableSchema((), inferred=True)
@@ -114,6 +115,19 @@ class Lives:
             return None
         shape = self.sightings.shape(name, low, position)
         return None if shape is None else self.adopt(name, low, shape)
+
+    def present(self, position: Position, database: str | None = None) -> list[Name]:
+        """The tables of a database, or of all: the live ones, and those of which only rows came before
+        `position`.
+        """
+        low, maybe = self.free_since, self.sightings.maybe
+        unseen = [
+            name
+            for name in sorted(self.sightings.names())
+            if name not in self.live and maybe(name, low.get(name, MIN_POSITION), position)
+        ]
+        names = [*self.live, *unseen] if database is None else of_database([*self.live, *unseen], database)
+        return [name for name in names if self.find(name, position) is not None]
 
     def adopt(self, name: Name, low: Position, shape: Shape) -> Lineage:
         """Rows under a name without a live table: the last one reopened, else a table that was there before
