@@ -181,7 +181,9 @@ def _apply(context: Context, statement: E.Statement) -> None:
             _alter(context, statement)
         case E.RenameTable():
             for old, new in statement.pairs:
-                _rename(context, _renamed(context, old, new), context.new_name(new))
+                name = _renamed(context, old, new)
+                if not statement.if_exists or context.lives.find(name, context.position) is not None:
+                    _rename(context, name, context.new_name(new))
         case E.DropTable():
             _drop_tables(context, statement.tables)
         case E.TruncateTable():
