@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakehouse.ddl import edits as E
+from lakehouse.ddl.apply.schema import alter_by_edit
 from lakehouse.ddl.policy import Rules, action_of, alter_outcome, stopping
 from lakehouse.ddl_effects import Clear
 from lakehouse.errors import DdlError
@@ -35,7 +36,7 @@ TWICE = (
 class Ruling:
     """The decision on one table at one record. `proceeds`: the edit is done; `held`: the table is held from
     the record on, unless it is already; `steps` are appended to the lineage's own; `overruled`: something of
-    the edit is left out.
+    the edit is left out. `beyond` is the source's schema behind the record, of a table that is held.
     """
 
     proceeds: bool = True
@@ -44,6 +45,7 @@ class Ruling:
     notes: tuple[str, ...] = ()
     incomplete: tuple[tuple[Position, str], ...] = ()
     overruled: bool = False
+    beyond: TableSchema | None = None
 
     def apply(self, lineage: Lineage) -> bool:
         """Change the lineage as decided; whether the edit is to be done."""
@@ -52,6 +54,7 @@ class Ruling:
         lineage.notes.extend(self.notes)
         lineage.incomplete.extend(self.incomplete)
         lineage.overruled = lineage.overruled or self.overruled
+        lineage.beyond = self.beyond
         return self.proceeds
 
 
@@ -63,10 +66,11 @@ def rule_on_table(lineage: Lineage, kind: str, record: Record, rules: Rules) -> 
     too: names go on, gold stops before.
     """
     policy = rules.policy(lineage, record.position, record.ddl)
-    held = stopping(policy, (kind,), record.position, record.ddl)
+    held, beyond = stopping(policy, (kind,), record.position, record.ddl), lineage.source_schema
     if action_of(policy, kind) != "ignore":
-        return Ruling(held=held)
-    return Ruling(proceeds=False, held=held, notes=(f"a DDL was ignored: {kind}",), overruled=True)
+        return Ruling(held=held, beyond=beyond)
+    notes = (f"a DDL was ignored: {kind}",)
+    return Ruling(proceeds=False, held=held, notes=notes, overruled=True, beyond=beyond)
 
 
 def rule_on_unread(record: Record, why: str, rules: Rules) -> Ruling:
@@ -81,7 +85,9 @@ def rule_on_unread(record: Record, why: str, rules: Rules) -> Ruling:
 def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rules: Rules) -> Ruling:
     """The step that an ALTER adds. None for a table that is held, or of which no column is known."""
     schema = lineage.steps[-1].schema
-    if lineage.held is not None or not schema.columns:
+    if lineage.held is not None:
+        return Ruling(beyond=_altered(lineage.source_schema, edits))
+    if not schema.columns:
         return NOTHING
     policy = rules.policy(lineage, record.position, record.ddl)
     try:
@@ -94,7 +100,16 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         steps=(Step(record.position, judged.schema, judged.effects, record.ddl),) if changes else (),
         notes=(f"a DDL was ignored: {', '.join(judged.ignored)}",) if judged.ignored else (),
         overruled=bool(judged.ignored),
+        beyond=_altered(schema, edits) if judged.held is not None else None,
     )
+
+
+def _altered(schema: TableSchema | None, edits: Iterable[E.Edit]) -> TableSchema | None:
+    """The source's next schema, None where it is not known."""
+    try:
+        return None if schema is None else alter_by_edit(schema, edits)[0]
+    except DdlError:
+        return None
 
 
 def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:

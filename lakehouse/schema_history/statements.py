@@ -26,6 +26,8 @@ from lakehouse.schema_history.table_lives import EMPTY, Lives
 RECOVERED = "it was recovered upstream, which sends no rows"
 MOVED = "a RENAME of a table of this name, and no message tells of which database"
 DROPPED = "a DROP of a table of this name, and no message tells of which database"
+MODEL = "it has the same columns, and is held by a statement: which they are is not known"
+KEPT = "a RENAME was ignored: its rows from before are those of"
 EXCHANGED = "EXCHANGE PARTITION moved rows that no change tells"
 
 
@@ -207,29 +209,35 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
         context.others(statement.like, statement.database) if isinstance(statement, E.CreateTableLike) else []
     )
     like = lives.find(models[0], position) if len(models) == 1 else None
-    if _makes_room(lives, name, position, statement):
-        schema = _first_schema(statement, like)
-        lives.begin(name, lives.low(name, position), schema, context.record.ddl)
+    if _makes_room(context, name, statement):
+        schema = like.source_schema if like else _first_schema(statement)
+        lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
+        if schema is None:
+            rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
 
-def _first_schema(statement: E.CreateTable | E.CreateTableLike, like: Lineage | None) -> TableSchema:
+def _first_schema(statement: E.CreateTable | E.CreateTableLike) -> TableSchema:
     """The schema of a new table, empty where the statement does not have all of it."""
     if isinstance(statement, E.CreateTable) and statement.columns and not statement.as_select:
         return create(statement)
-    return like.steps[-1].schema if like else EMPTY
+    return EMPTY
 
 
-def _makes_room(
-    lives: Lives, name: Name, position: Position, statement: E.CreateTable | E.CreateTableLike
-) -> bool:
+def _makes_room(context: Context, name: Name, statement: E.CreateTable | E.CreateTableLike) -> bool:
     """Whether a CREATE takes effect; a live table of that name ends where it does."""
+    lives, position = context.lives, context.position
     found = lives.find(name, position) if lives.ordered else lives.live.get(name)
     if found is None:
         return True
-    if statement.if_not_exists:
+    if statement.if_not_exists and not found.gone:
         return False
-    if not statement.or_replace and not found.steps[-1].schema.inferred:
-        found.notes.append("it was created again without a DROP that the feed has shown")
+    if not found.gone:
+        # whoever keeps a dropped table keeps it until it is created again
+        ruling = rule_on_table(found, "drop_table", context.record, context.rules)
+        if ruling.proceeds:
+            ruling.apply(found)
+        if not statement.or_replace and not found.steps[-1].schema.inferred:
+            found.notes.append("it was created again without a DROP that the feed has shown")
     lives.drop(name, position)
     return True
 
@@ -270,8 +278,15 @@ def _renamed(context: Context, old: E.Name, new: E.Name) -> Name:
 
 
 def _rename(context: Context, old: Name, new: Name) -> None:
-    if context.proceeds(context.lives.get(old, context.position), "rename_table"):
-        context.lives.rename(old, new, context.position)
+    lives, position = context.lives, context.position
+    lineage = lives.get(old, position)
+    if context.proceeds(lineage, "rename_table"):
+        lives.rename(old, new, position)
+        return
+    lineage.gone = True
+    lives.drop(new, position)
+    other = lives.begin(new, lives.low(new, position), lineage.source_schema or EMPTY)
+    other.incomplete.append((position, f"{KEPT} {'.'.join(old)}"))
 
 
 def _drop_tables(context: Context, tables: Sequence[E.Name]) -> None:
@@ -290,8 +305,12 @@ def _drop_tables(context: Context, tables: Sequence[E.Name]) -> None:
 
 def _drop(context: Context, name: Name, kind: str) -> None:
     lineage = context.lives.find(name, context.position)
-    if lineage is not None and context.proceeds(lineage, kind):
+    if lineage is None:
+        return
+    if context.proceeds(lineage, kind):
         context.lives.drop(name, context.position)
+    else:
+        lineage.gone = True
 
 
 def _truncate(context: Context, name: Name) -> None:
@@ -322,6 +341,7 @@ def _recover(context: Context, name: Name, to: Name | None) -> None:
     elif to is not None:
         _recover_truncated(lives, lineage, to, position)
     else:
+        lineage.gone = False
         lineage.incomplete.append((position, "it was flashed back upstream, which sends no rows"))
     if not context.proceeds(lineage, "recover_table"):
         lineage.incomplete = incomplete
