@@ -7,6 +7,7 @@ ended.
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
@@ -17,7 +18,7 @@ from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage, Name, Step
-from lakehouse.schema import ColumnType, TableSchema, name_key, parse_type
+from lakehouse.schema import ColumnType, TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record, recorded_schema
@@ -94,13 +95,11 @@ def statements_of(sql: str) -> tuple[E.Statement, ...]:
 
 
 def with_created_schema(record: Record) -> Record:
-    """A snapshot's record with the schema of its CREATE TABLE, or the labels of its ENUMs and SETs, where its
-    message has none: Debezium's MySQL connector sends no columns before 1.5, and no labels before 2.0. No
-    message has whether a table keeps its history.
+    """A snapshot's record with the schema of its CREATE TABLE. A message has columns and a key at most:
+    Debezium's MySQL connector sends no columns before 1.5, no labels before 2.0, and never unique keys,
+    partitions, generated columns, or whether a table keeps its history.
     """
-    types = [parse_type(column["type"]) for column in record.columns or ()]
-    lacks = not types or any(map(_is_bare, types)) or "versioning" in (record.ddl or "").lower()
-    if record.kind != "snapshot" or not record.table or not lacks:
+    if record.kind != "snapshot" or not record.table:
         return record
     try:
         statements = statements_of(record.ddl or "")
@@ -109,20 +108,26 @@ def with_created_schema(record: Record) -> Record:
         return record
     if not schemas:
         return record
-    return replace(record, schema=_with_labels(recorded_schema(record), schemas[0]) if types else schemas[0])
+    schema = schemas[0] if not record.columns else _of_both(recorded_schema(record), schemas[0])
+    return record if schema is None else replace(record, schema=schema)
+
+
+def _of_both(told: TableSchema, created: TableSchema) -> TableSchema | None:
+    """What a CREATE TABLE says, with the types of the message but for labels that it lacks; None where they
+    have other columns.
+    """
+    pairs = list(zip_longest(told.columns, created.columns))
+    if any(not (one and other and name_key(one.name) == name_key(other.name)) for one, other in pairs):
+        return None
+    columns = [
+        other if _is_bare(one.type) else replace(other, name=one.name, type=one.type)
+        for one, other in zip(told.columns, created.columns, strict=True)
+    ]
+    return replace(created, columns=tuple(columns))
 
 
 def _is_bare(type_: ColumnType) -> bool:
     return type_.family in ("enum", "set") and not type_.members
-
-
-def _with_labels(told: TableSchema, created: TableSchema) -> TableSchema:
-    same = [(column, created.column(column.name)) for column in told.columns]
-    columns = [
-        replace(column, type=other.type) if other is not None and _is_bare(column.type) else column
-        for column, other in same
-    ]
-    return replace(told, columns=tuple(columns), versioned=created.versioned)
 
 
 def renames_of(context: Context) -> list[tuple[Name, Name]]:

@@ -9,7 +9,7 @@ from typing import Protocol
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import Interval, Lineage, Name, Step
-from lakehouse.schema import TableSchema
+from lakehouse.schema import GoldKeeps, TableSchema
 from lakehouse.schema_history.name_matching import of_database
 from lakehouse.schema_history.schema_records import Shape, inferred_schema, replaced, with_ids_of
 
@@ -73,7 +73,7 @@ class Lives:
         """The dropped table of a name, empty from its end on, and created again with another schema."""
         lineage = self.ended.pop(name)
         before, end = lineage.steps[-1].schema, lineage.end or position
-        following = with_ids_of(before, schema)
+        following = replace(with_ids_of(before, schema), keeps=GoldKeeps())
         if end < position:
             # a step without a statement would be a snapshot, which may send the rows again
             lineage.steps.append(Step(end, before, (Clear(),), "DROP TABLE"))

@@ -45,7 +45,7 @@ def test_a_table_that_is_made_like_another_has_the_source_s_columns_and_not_gold
     sql: str, policy: dict[str, str], columns: list[str]
 ) -> None:
     feed = created().ddl(3, f"ALTER TABLE t {sql}").ddl(4, "CREATE TABLE u LIKE t", table="u")
-    row = {name: "1" for name in columns}
+    row = dict.fromkeys(columns, "1")
     memory = ruled(feed.row(5, "INSERT", row, table="u"), **policy)
 
     made = live(memory.history(), "u")

@@ -1,11 +1,13 @@
-"""Statements and snapshots that concern tables of which the feed has only shown rows: they are tables like any
-other (T66, T67).
-"""
+"""Statements and snapshots that concern tables of which the feed has only shown rows (T66, T67)."""
+
+from typing import Any
 
 import pytest
 
 from lakehouse.lineage import Lineage
+from lakehouse.schema_history.schema_records import Record
 from tests.schema_history.test_snapshots import Feed
+from tests.support.engine import Memory
 from tests.support.feeds import TiCDC
 
 
@@ -65,3 +67,49 @@ def test_a_complete_snapshot_ends_a_table_that_it_does_not_have() -> None:
     feed.drop("DATABASE", 100).table("a", 100).row("a", "r", 100, 1, 10, "last")
 
     assert feed.tables() == {"d.a": [{"id": 1, "v": 10}]}
+
+
+# --- imported schemas
+
+
+def imported(feed: TiCDC, at: int, key: tuple[str, ...] | None = ("id",), **columns: str) -> Memory:
+    """The engine over the feed and a CREATE TABLE that an operator has supplied at a place."""
+    memory = feed.memory
+    told: list[dict[str, Any]] = [{"name": name, "type": text} for name, text in columns.items()]
+    memory.records["imported"] = Record("schema", "d", "t", (0, at, 2, 0, 0, 0), None, told, key)
+    return memory
+
+
+ENUM = {"id": "decimal", "e": "enum"}
+
+
+def test_an_imported_schema_behind_statements_gives_earlier_rows_their_own_columns() -> None:
+    feed = (
+        with_a_row().ddl(3, "ALTER TABLE t ADD b INT DEFAULT 5 FIRST").ddl(4, "ALTER TABLE t ADD c INT FIRST")
+    )
+    memory = imported(feed, 5, c="int", b="int", id="int", a="varchar(10)")
+
+    assert memory.tables(memory.reach) == {"d.t": [{"c": None, "b": 5, "id": 1, "a": "x"}]}
+
+
+def test_an_imported_schema_tells_types_of_before_a_statement_that_has_not_changed_them() -> None:
+    feed = TiCDC().row(2, "INSERT", {"id": "1.5", "e": "2"}, types=ENUM).ddl(3, "ALTER TABLE t ADD b INT")
+    told = {"id": "decimal(10,2)", "e": "enum('x','y')"}
+    memory = imported(feed, 5, **told, b="int")
+    retyped = imported(
+        feed.ddl(4, "ALTER TABLE t MODIFY e VARCHAR(9)"), 5, id="decimal(10,2)", e="varchar(9)"
+    )
+
+    assert memory.tables(memory.reach) == {"d.t": [{"id": "1.50", "e": "y", "b": None}]}
+    steps = retyped.history().lineages[0].steps
+    assert [str(step.schema.columns[1].type) for step in steps[:2]] == ["enum", "enum"]
+
+
+def test_a_key_that_an_imported_schema_tells_holds_for_rows_before_a_statement_too() -> None:
+    feed = TiCDC().row(2, "INSERT", {"id": 1, "a": "x"}, key=()).ddl(3, "ALTER TABLE t ADD b INT FIRST")
+    same = imported(feed, 5, b="int", id="int", a="varchar(10)").history().lineages[0]
+    feed.ddl(4, "ALTER TABLE t ADD PRIMARY KEY (id)")
+    added = imported(feed, 5, b="int", id="int", a="varchar(10)").history().lineages[0]
+
+    assert [step.schema.primary_key for step in same.steps] == [(1,), (1,)]
+    assert [step.schema.primary_key for step in added.steps] == [(), (), (1,)]
