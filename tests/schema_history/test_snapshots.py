@@ -9,6 +9,7 @@ import msgspec
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED, Forget
 from lakehouse.events import TABLE_SNAPSHOT, Message
+from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
 from lakehouse.schema_history.schema_records import Record
 from tests.support.engine import Memory
@@ -397,3 +398,15 @@ def test_a_table_snapshot_tells_what_a_gap_has_changed_and_gold_keeps_what_it_hi
 
     assert (schema.primary_key, schema.columns[1].not_null) == ((1, 2), True)
     assert schema.keeps.hidden == (3,)
+
+
+def test_a_log_has_its_rows_in_the_type_that_a_snapshot_shows() -> None:
+    columns = [COLUMNS[0], {**COLUMNS[1], "typeName": "VARCHAR", "length": 10}]
+    feed = (
+        first_snapshot().row("a", "u", 150, 1, 11).table("a", 900, columns).row("a", "r", 900, 7, 8, "last")
+    )
+    silver = Memory("debezium", tidb=False).add(feed.messages)
+
+    log = silver.tables(silver.reach, {("d", "a"): GoldOptions(mode="append")})["d.a"]
+
+    assert [row["v"] for row in log if row["id"] == 1 and row["_op"] != "delete"] == ["10", "11"]
