@@ -9,6 +9,7 @@ import msgspec
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED, Forget
 from lakehouse.events import TABLE_SNAPSHOT, Message
+from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
 from lakehouse.schema_history.schema_records import Record
@@ -407,6 +408,7 @@ def test_a_log_has_its_rows_in_the_type_that_a_snapshot_shows() -> None:
     )
     silver = Memory("debezium", tidb=False).add(feed.messages)
 
-    log = silver.tables(silver.reach, {("d", "a"): GoldOptions(mode="append")})["d.a"]
+    options, clock = {("d", "a"): GoldOptions(mode="append")}, Clock(by_commit=False, tso=False)
+    log = silver.tables(silver.reach, options, clock)["d.a"]
 
     assert [row["v"] for row in log if row["id"] == 1 and row["_op"] != "delete"] == ["10", "11"]

@@ -69,6 +69,44 @@ def test_a_complete_snapshot_ends_a_table_that_it_does_not_have() -> None:
     assert feed.tables() == {"d.a": [{"id": 1, "v": 10}]}
 
 
+# --- columns that no row has shown
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE t DROP z",
+        "ALTER TABLE t RENAME COLUMN z TO y",
+        "ALTER TABLE t MODIFY z INT",
+        "ALTER TABLE t CHANGE z y INT AFTER a",
+        "ALTER TABLE t ALTER z SET DEFAULT 5",
+        "ALTER TABLE t PARTITION BY HASH (z) PARTITIONS 4",
+        "ALTER TABLE t DROP INDEX z, DROP z, MODIFY a VARCHAR(10) AFTER z",
+    ],
+)
+def test_a_statement_about_a_column_that_no_row_has_shown_holds_no_table(sql: str) -> None:
+    """It may be VIRTUAL, which TiCDC does not send."""
+    feed = with_a_row().ddl(3, sql).insert(4, id=2, a="y")
+
+    assert reason(feed) == (False, None)
+    assert feed.table() == [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]
+
+
+def test_a_column_that_is_added_behind_one_that_no_row_has_shown_is_the_last() -> None:
+    feed = with_a_row().ddl(
+        3, "ALTER TABLE t ADD b VARCHAR(9) DEFAULT 'q' AFTER z, ADD c INT AFTER b, DROP z"
+    )
+
+    assert reason(feed) == (False, None)
+    assert feed.table() == [{"id": 1, "a": "x", "b": "q", "c": None}]
+
+
+def test_a_table_of_which_the_create_is_known_is_held_by_a_column_that_it_has_not() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)").ddl(2, "ALTER TABLE t DROP z")
+
+    assert feed.lineage().held is not None
+
+
 # --- imported schemas
 
 
