@@ -4,7 +4,6 @@ What it means for a table is decided in rulings.py; here names are looked up, an
 ended.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -12,7 +11,7 @@ from itertools import zip_longest
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.recover import rewound
-from lakehouse.ddl.parse.statements import altered, read
+from lakehouse.ddl.parse.statements import altered
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
@@ -20,6 +19,7 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage, Name, Step
 from lakehouse.schema import ColumnType, TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
+from lakehouse.schema_history.named_tables import statements_of
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record, recorded_schema
 from lakehouse.schema_history.table_lives import EMPTY, Lives
@@ -86,12 +86,6 @@ class Context:
     def proceeds(self, lineage: Lineage, kind: str) -> bool:
         """Whether an edit of a whole table is done, after what the rules say of it was noted."""
         return rule_on_table(lineage, kind, self.record, self.rules).apply(lineage)
-
-
-@functools.lru_cache(maxsize=8192)
-def statements_of(sql: str) -> tuple[E.Statement, ...]:
-    """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
-    return tuple(read(sql))
 
 
 def with_created_schema(record: Record) -> Record:
