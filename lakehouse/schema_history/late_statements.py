@@ -40,7 +40,7 @@ def without_late(records: Iterable[tuple[Record, int]], floors: Iterable[RaisedF
 
 
 def _is_below(record: Record, floor: RaisedFloor) -> bool:
-    return record.position <= floor.place and any(map(_tables_of(record).__contains__, floor.names))
+    return record.position <= floor.place and any(map(_tables_of(record).has, floor.names))
 
 
 def _tables_of(record: Record) -> Tables:
@@ -67,7 +67,7 @@ def report_refused(history: History, refused: Iterable[Record]) -> None:
 def _was_there(lineage: Lineage, record: Record) -> bool:
     tables = _tables_of(record)
     return any(
-        interval.name in tables
+        tables.has(interval.name)
         and interval.low < record.position
         and (interval.high is None or record.position < interval.high)
         for interval in lineage.intervals

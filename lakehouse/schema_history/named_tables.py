@@ -8,12 +8,13 @@ the session's, which no message tells: it may be of any.
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.parse.recover import rewound
 from lakehouse.ddl.parse.statements import altered, read
 from lakehouse.errors import DdlError
+from lakehouse.lineage import Name
 from lakehouse.schema import name_key
 
 
@@ -23,19 +24,18 @@ def statements_of(sql: str) -> tuple[E.Statement, ...]:
     return tuple(read(sql))
 
 
-class Tables(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tables:
     """Names without case (None: any database), and databases of which it is every table (None: all are)."""
 
     names: frozenset[E.Name]
     databases: frozenset[str | None] = frozenset()
 
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, tuple):
-            return False
+    def has(self, name: Name) -> bool:
         database, table = name_key(name[0]), name_key(name[1])
-        return not self.databases.isdisjoint((database, None)) or not self.names.isdisjoint(
-            ((database, table), (None, table))
-        )
+        if not self.databases.isdisjoint((database, None)):
+            return True
+        return not self.names.isdisjoint(((database, table), (None, table)))
 
 
 def tables_of(database: str, table: str | None, ddl: str | None) -> Tables:

@@ -56,7 +56,7 @@ def report_repeats(history: History, statements: Iterable[SentStatement]) -> Non
         if identity in seen:
             own, tables = (told.database, told.table), tables_of(told.database, told.table, told.ddl)
             for lineage in history.lineages:
-                if any(one.name == own or one.name in tables for one in lineage.intervals):
+                if any(one.name == own or tables.has(one.name) for one in lineage.intervals):
                     lineage.incomplete.append((told.position, REPEATED))
         seen.add(identity)
     for lineage in history.lineages:

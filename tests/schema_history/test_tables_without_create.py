@@ -110,11 +110,11 @@ def test_a_table_of_which_the_create_is_known_is_held_by_a_column_that_it_has_no
 # --- imported schemas
 
 
-def imported(feed: TiCDC, at: int, key: tuple[str, ...] | None = ("id",), **columns: str) -> Memory:
+def imported(feed: TiCDC, at: int, **columns: str) -> Memory:
     """The engine over the feed and a CREATE TABLE that an operator has supplied at a place."""
     memory = feed.memory
     told: list[dict[str, Any]] = [{"name": name, "type": text} for name, text in columns.items()]
-    memory.records["imported"] = Record("schema", "d", "t", (0, at, 2, 0, 0, 0), None, told, key)
+    memory.records["imported"] = Record("schema", "d", "t", (0, at, 2, 0, 0, 0), None, told, ("id",))
     return memory
 
 
