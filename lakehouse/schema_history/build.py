@@ -170,7 +170,7 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
             continue
         lives.anchor(lineage, position)
         rule_on_snapshot(lineage, record).apply(lineage)
-        lineage.held = None
+        _release(lineage)
     databases = {name[0] for name in known}
     for database in databases:
         for name in lives.present(position, database):
@@ -209,10 +209,18 @@ def _apply_table_snapshot(
     else:
         lives.anchor(lineage, position)
         rule_on_table_snapshot(lineage, position, schema).apply(lineage)
-        lineage.held = None
+        _release(lineage)
         lineage.notes = [note for note in lineage.notes if note != NO_CREATE]
     taken.setdefault(name, []).append((lineage, position))
     return []
+
+
+def _release(lineage: Lineage) -> None:
+    """A snapshot tells what a statement has made that was not understood; what a policy holds an operator
+    decides.
+    """
+    if lineage.held is not None and lineage.held.by == "reader":
+        lineage.held = None
 
 
 def _settle_snapshot(record: Record, taken: Mapping[Name, Taken]) -> None:

@@ -196,7 +196,7 @@ def rule_on_table_snapshot(lineage: Lineage, position: Position, schema: TableSc
 
 def _emptied(position: Position, before: TableSchema, schema: TableSchema) -> Ruling:
     """The step of a snapshot. No row stays; what a table that keeps its history has of them is converted."""
-    return Ruling(steps=(Step(position, schema, (Clear(), *replaced(before, schema))),))
+    return Ruling(steps=(Step(position, schema, (Clear(), *replaced(before, schema))),), beyond=schema)
 
 
 def rule_on_snapshot_of_some(lineage: Lineage, record: Record) -> Ruling:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from lakehouse.ddl.policy import Rules
+from lakehouse.events import TABLE_SNAPSHOT
 from lakehouse.lineage import History, Lineage
+from lakehouse.schema_history.schema_records import Record
 from tests.support.engine import Memory
 from tests.support.feeds import TiCDC
 
@@ -105,3 +107,24 @@ def test_a_table_that_is_created_anew_is_held_where_a_dropped_one_is(sql: str, a
     assert before.held is not None
     assert (before.held.position, before.held.by) == ((0, 3, 2, 0, 0, 0), action)
     assert (before.end, after.held) == (before.held.position, None)
+
+
+@pytest.mark.parametrize(
+    ("sql", "policy", "held"),
+    [
+        ("ALTER TABLE t DROP a", {"drop_column": "hold"}, "hold"),
+        ("TRUNCATE TABLE t", {"truncate_table": "reject"}, "reject"),
+        ("ALTER TABLE t FROBNICATE", {}, None),
+    ],
+)
+def test_a_snapshot_releases_a_table_that_no_policy_holds(
+    sql: str, policy: dict[str, str], held: str | None
+) -> None:
+    memory = ruled(created().ddl(3, sql), **policy)
+    told = "CREATE TABLE t (id INT PRIMARY KEY, b INT)"
+    memory.records["snapshot"] = Record(TABLE_SNAPSHOT, "d", "t", (0, 5, 3, 0, 0, 0), told)
+    lineage = live(memory.history(), "t")
+
+    assert (lineage.held and lineage.held.by) == held
+    assert lineage.source_schema is not None
+    assert [column.name for column in lineage.source_schema.columns] == ["id", "b"]
