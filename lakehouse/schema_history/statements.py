@@ -80,8 +80,9 @@ class Context:
             return [found]
         return [found] if self.lives.find(found, self.position) else self.in_all_databases(name[1])
 
-    def new_name(self, name: E.Name) -> Name:
-        return self.spelling.of_message(self.record, (name[0] or self.record.database, name[1]))
+    def new_name(self, name: E.Name, old: Name | None = None) -> Name:
+        """The name that a table gets, of which rows have it as the server spells it."""
+        return self.spelling.of_new(self.record, name, self.lives.live, old)
 
     def proceeds(self, lineage: Lineage, kind: str) -> bool:
         """Whether an edit of a whole table is done, after what the rules say of it was noted."""
@@ -131,8 +132,9 @@ def renames_of(context: Context) -> list[tuple[Name, Name]]:
     except DdlError:
         return []
     renames = (statement for statement in statements if isinstance(statement, E.RenameTable))
-    pairs = (pair for statement in renames for pair in statement.pairs)
-    return [(context.old_name(old, new), context.new_name(new)) for old, new in pairs]
+    pairs = [pair for statement in renames for pair in statement.pairs]
+    olds = [context.old_name(old, new) for old, new in pairs]
+    return [(old, context.new_name(new, old)) for old, (_, new) in zip(olds, pairs, strict=True)]
 
 
 def apply_ddl(context: Context) -> list[tuple[Position, str]]:
@@ -184,7 +186,7 @@ def _apply(context: Context, statement: E.Statement) -> None:
             for old, new in statement.pairs:
                 name = _renamed(context, old, new)
                 if not statement.if_exists or context.lives.find(name, context.position) is not None:
-                    _rename(context, name, context.new_name(new))
+                    _rename(context, name, context.new_name(new, name))
         case E.DropTable():
             _drop_tables(context, statement.tables)
         case E.TruncateTable():
@@ -202,7 +204,7 @@ def _apply(context: Context, statement: E.Statement) -> None:
 
 def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> None:
     lives, position = context.lives, context.position
-    name = context.spelling.of_created(context.record, (statement.database, statement.table), lives.live)
+    name = context.new_name((statement.database, statement.table))
     # looked up before the table of that name ends: it may be the same one
     models = (
         context.others(statement.like, statement.database) if isinstance(statement, E.CreateTableLike) else []
@@ -253,7 +255,7 @@ def _alter(context: Context, statement: E.AlterTable) -> None:
     rule_on_alter(lineage, statement.edits, context.record, context.rules).apply(lineage)
     for edit in statement.edits:
         if isinstance(edit, E.RenameTo):
-            _rename(context, name, context.new_name(edit.to))
+            _rename(context, name, context.new_name(edit.to, name))
         elif isinstance(edit, E.ExchangePartition):
             for other in context.others(edit.table, statement.database):
                 _exchange(context, other)
@@ -279,6 +281,8 @@ def _renamed(context: Context, old: E.Name, new: E.Name) -> Name:
 def _rename(context: Context, old: Name, new: Name) -> None:
     lives, position = context.lives, context.position
     lineage = lives.get(old, position)
+    if old == new:
+        return
     if context.proceeds(lineage, "rename_table"):
         lives.rename(old, new, position)
         return

@@ -148,6 +148,10 @@ class Lives:
             name, self.free_since.get(name, MIN_POSITION), position
         )
 
+    def has_rows_after(self, name: Name, position: Position) -> bool:
+        """Whether rows of a name may come after a place; anywhere, where places do not compare."""
+        return self.sightings.maybe(name, position if self.ordered else MIN_POSITION, None)
+
     def adopt_unseen(self) -> None:
         """Begin a table for each name with rows that no statement names."""
         for name in self.sightings.names():
