@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.parse.recover import rewound
-from lakehouse.ddl.parse.statements import altered, read
+from lakehouse.ddl.parse.statements import read
+from lakehouse.ddl.parse.targets import targets
 from lakehouse.errors import DdlError
 from lakehouse.lineage import Name
 from lakehouse.schema import name_key
@@ -53,7 +54,7 @@ def tables_of(database: str, table: str | None, ddl: str | None) -> Tables:
 
 def _of_unread(database: str, table: str | None, ddl: str) -> Tables:
     tables, whole = rewound(ddl)
-    names = [*altered(ddl), *tables, *([(database, table)] if table else [])]
+    names = [*targets(ddl), *tables, *([(database, table)] if table else [])]
     if ddl.lstrip().upper().startswith("FLASHBACK CLUSTER"):
         return Tables(frozenset(), frozenset([None]))
     databases = [whole] if whole is not None else [] if names else [database]

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.recover import rewound
-from lakehouse.ddl.parse.statements import altered
+from lakehouse.ddl.parse.targets import targets
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
@@ -155,12 +155,13 @@ def apply_ddl(context: Context) -> list[tuple[Position, str]]:
 
 
 def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
-    """Hold the tables that a record alters or takes back in time, of which the message may name the session's
-    database and not theirs, or only the new name. A problem of the source where it names none.
+    """Hold the tables that a record is about or takes back in time, of which the message may name the
+    session's database and not theirs, or only the new name, or none. A problem of the source where
+    neither names a table.
     """
     record = context.record
     tables, database = rewound(record.ddl or "")
-    names = [context.name(name) for name in [*altered(record.ddl or ""), *tables]]
+    names = [context.name(name) for name in [*targets(record.ddl or ""), *tables]]
     names += context.lives.present(context.position, database) if database is not None else []
     if record.table and all(name_key(name[1]) != name_key(record.table) for name in names):
         names.append((record.database, record.table))

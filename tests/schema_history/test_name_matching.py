@@ -169,6 +169,27 @@ def test_a_statement_that_cannot_be_read_holds_the_table_that_it_names() -> None
 
 
 @pytest.mark.parametrize(
+    ("sql", "held"),
+    [
+        ("TRUNCATE t FROBNICATE", ["t"]),
+        ("DROP TABLES IF EXISTS v, t FROBNICATE", ["t", "v"]),
+        ("RENAME TABLE t TO w FROBNICATE", ["t", "w"]),
+        ("CREATE OR REPLACE TABLE IF NOT EXISTS t FROBNICATE", ["t"]),
+        ("ALTER IGNORE TABLE t FROBNICATE", ["t"]),
+        ("FROBNICATE t; DROP VIEW t", []),
+        ("TRUNCATE t; FROBNICATE 'a", []),
+    ],
+)
+def test_a_statement_that_cannot_be_read_holds_tables_that_its_message_does_not_name(
+    sql: str, held: list[str]
+) -> None:
+    history = TiCDC().ddl(1, CREATE).ddl(3, sql, table=None).memory.history()
+
+    assert sorted(one.intervals[-1].name[1] for one in history.lineages if one.held) == held
+    assert len(history.problems) == (0 if held else 1)
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "RENAME TABLE `d`.`t` TO `u`",
