@@ -9,13 +9,13 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import NamedTuple
 
 from lakehouse.ddl_effects import VERSIONED, Clear, Effect, Unknowable
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.schema import TableSchema
+from lakehouse.schema import GoldKeeps, TableSchema
 
 Name = tuple[str, str]
 
@@ -65,7 +65,8 @@ class Lineage:
     that it was there. `times` are the commit times of its steps, where they are told. `overruled`: a
     policy or an operator has left out what a statement does, so that its rows need not be the source's.
     `unsettled` are the places of snapshots that show more than what had happened there, each with the place
-    where all of it had.
+    where all of it had. `gone`: the source has no table of this name any more, and a policy keeps it in gold.
+    `beyond` is the source's schema while the table is held, None where it is not known.
     """
 
     id: str
@@ -80,6 +81,16 @@ class Lineage:
     times: dict[Position, int] = field(default_factory=dict)
     overruled: bool = False
     unsettled: dict[Position, Position] = field(default_factory=dict)
+    gone: bool = False
+    beyond: TableSchema | None = None
+
+    @property
+    def source_schema(self) -> TableSchema | None:
+        """The table's schema at the source after its last statement, whatever gold keeps of an older one;
+        None where it is not known.
+        """
+        last = self.steps[-1].schema if self.held is None else self.beyond
+        return None if last is None else replace(last, keeps=GoldKeeps())
 
     @property
     def start(self) -> Position:

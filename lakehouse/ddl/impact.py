@@ -115,6 +115,9 @@ def _ruled(table: Table, kind: str, word: str, following: Table) -> tuple[Outcom
 def _created(table: Table, statement: e.CreateTable) -> tuple[Outcome, Table]:
     if table.schema is not None and statement.if_not_exists:
         return _said("nothing", "the table exists"), table
+    held = stopping(table.policy, ("drop_table",), MIN_POSITION, None)
+    if table.schema is not None and held is not None:
+        return _said("held", held.why), table
     if statement.as_select:
         return _said("held", "a query decides its columns"), table
     why = () if table.schema is None else ("the live table of this name ends, and another begins",)

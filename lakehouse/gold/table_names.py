@@ -13,13 +13,14 @@ read what the source had yesterday. A table that is renamed while nobody takes i
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
 from msgspec import UNSET
 
-from lakehouse.lineage import Name
+from lakehouse.events import Position
+from lakehouse.lineage import Held, Lineage, Name
 from lakehouse.ops.records.gold import TableEntry
 
 # of a folder's name on most file systems 255 are allowed; what is appended to a taken name needs some
@@ -82,6 +83,42 @@ def _left(one: Live, made: Iterable[Made], taken: Iterable[str]) -> Made | None:
     held = set(taken)
     fits = [table for table in made if _fits(one, table) and table.gold not in held]
     return fits[-1] if fits else None
+
+
+class NamesHeld(NamedTuple):
+    """`kept`: names of tables that a policy holds right before the statement that takes their names away.
+    `waits`: what holds the tables that have those names since; both by lineage.
+    """
+
+    kept: dict[str, Name]
+    waits: dict[str, Held]
+
+
+def names_held(lineages: Sequence[Lineage], at: Position, made: Container[str]) -> NamesHeld:
+    """The names that stay with held tables, of lineages that gold has (`made`), up to `at`: whoever holds a
+    DROP or RENAME keeps the table's rows where readers look for them, whatever has its name at the source.
+    """
+    found = NamesHeld({}, {})
+    for old in lineages:
+        held = old.held
+        if held is None or held.by not in ("hold", "reject") or held.position > at or old.id not in made:
+            continue
+        for interval in old.intervals:
+            if interval.high == held.position:
+                found.kept[old.id] = interval.name
+                found.waits.update(_waits(old, interval.name, held, lineages, made))
+    return found
+
+
+def _waits(
+    old: Lineage, name: Name, held: Held, lineages: Iterable[Lineage], made: Container[str]
+) -> Iterator[tuple[str, Held]]:
+    for other in lineages:
+        lows = [one.low for one in other.intervals if one.name == name and one.low >= held.position]
+        if other is old or not lows or (other.id in made and min(lows) <= other.start):
+            continue  # one that was published as the table of that name stays it
+        why = f"it has the name of {'.'.join(name)}, which is held: {held.why}"
+        yield other.id, Held(min(lows), why, None, "name")
 
 
 # --- names

@@ -51,7 +51,8 @@ def build(
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
     records = sorted(map(with_created_schema, records), key=lambda record: record.position)
-    lives, spelling = Lives(sightings, ordered, rules.logs), Spelling(sightings.names(), records)
+    lives = Lives(sightings, ordered, rules.logs)
+    spelling = Spelling(sightings.names(), records, lives.has_rows_after)
     whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):
@@ -170,10 +171,12 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
             continue
         lives.anchor(lineage, position)
         rule_on_snapshot(lineage, record).apply(lineage)
-        lineage.held = None
+        _release(lineage)
     databases = {name[0] for name in known}
-    for name in [name for name in lives.live if name[0] in databases and name not in known]:
-        lives.drop(name, position)
+    for database in databases:
+        for name in lives.present(position, database):
+            if name[0] == database and name not in known:
+                lives.drop(name, position)
 
 
 def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str]]:
@@ -207,10 +210,18 @@ def _apply_table_snapshot(
     else:
         lives.anchor(lineage, position)
         rule_on_table_snapshot(lineage, position, schema).apply(lineage)
-        lineage.held = None
+        _release(lineage)
         lineage.notes = [note for note in lineage.notes if note != NO_CREATE]
     taken.setdefault(name, []).append((lineage, position))
     return []
+
+
+def _release(lineage: Lineage) -> None:
+    """A snapshot tells what a statement has made that was not understood; what a policy holds an operator
+    decides.
+    """
+    if lineage.held is not None and lineage.held.by == "reader":
+        lineage.held = None
 
 
 def _settle_snapshot(record: Record, taken: Mapping[Name, Taken]) -> None:

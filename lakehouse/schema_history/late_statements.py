@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lakehouse.events import Position
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.schema_history.named_tables import Tables, tables_of
 from lakehouse.schema_history.schema_records import Record
 
 
@@ -29,7 +30,7 @@ class Sorted(NamedTuple):
 
 def without_late(records: Iterable[tuple[Record, int]], floors: Iterable[RaisedFloor]) -> Sorted:
     """Records, each with its batch, without those that a later batch has brought of a place below a floor. A
-    statement that comes again is no new record: silver has it once.
+    statement that comes again is no new record: silver has it once. One of several tables is refused for all.
     """
     found, raised = Sorted([], []), list(floors)
     for record, batch in records:
@@ -39,12 +40,11 @@ def without_late(records: Iterable[tuple[Record, int]], floors: Iterable[RaisedF
 
 
 def _is_below(record: Record, floor: RaisedFloor) -> bool:
-    return record.position <= floor.place and any(_is_about(record, name) for name in floor.names)
+    return record.position <= floor.place and any(map(_tables_of(record).has, floor.names))
 
 
-def _is_about(record: Record, name: Name) -> bool:
-    """Whether a record is about a table; one without a table is about all of its database."""
-    return record.database == name[0] and (not record.table or record.table == name[1])
+def _tables_of(record: Record) -> Tables:
+    return tables_of(record.database, record.table, record.ddl)
 
 
 def report_refused(history: History, refused: Iterable[Record]) -> None:
@@ -65,8 +65,9 @@ def report_refused(history: History, refused: Iterable[Record]) -> None:
 
 
 def _was_there(lineage: Lineage, record: Record) -> bool:
+    tables = _tables_of(record)
     return any(
-        _is_about(record, interval.name)
+        tables.has(interval.name)
         and interval.low < record.position
         and (interval.high is None or record.position < interval.high)
         for interval in lineage.intervals

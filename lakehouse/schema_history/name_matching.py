@@ -8,8 +8,9 @@ only else as the one table it can mean.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
+from lakehouse.events import Position
 from lakehouse.lineage import Name
 from lakehouse.schema import name_key
 from lakehouse.schema_history.schema_records import Record
@@ -29,21 +30,26 @@ def of_database(names: Iterable[Name], database: str) -> list[Name]:
 
 
 class Spelling:
-    """The names that rows have, and those that a CREATE TABLE has."""
+    """The names that rows have, and those that a CREATE TABLE has, each with the place of the last one.
+    `rows_after`: whether rows of a name may come after a place.
+    """
 
-    def __init__(self, sighted: Iterable[Name], records: Iterable[Record]) -> None:
-        self.sighted = frozenset(sighted)
+    def __init__(
+        self, sighted: Iterable[Name], records: Iterable[Record], rows_after: Callable[[Name, Position], bool]
+    ) -> None:
+        self.sighted, self.rows_after = frozenset(sighted), rows_after
         self.alike: dict[Name, list[Name]] = defaultdict(list)
         for name in sorted(self.sighted):
             self.alike[folded(name)].append(name)
-        creates = (record for record in records if (record.ddl or "").lstrip()[:6].upper() == "CREATE")
-        self.created = frozenset(
-            (record.database, record.table) for record in creates if record.table is not None
-        )
+        self.created = {
+            (record.database, record.table): record.position
+            for record in records
+            if record.table is not None and (record.ddl or "").lstrip()[:6].upper() == "CREATE"
+        }
 
     def existing(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
-        """The one of `tables` that a name in a statement means, or the name itself if it means none of
-        them.
+        """The one of `tables` that a name in a statement means, or of which only rows are known; the name
+        itself if it means none of them.
         """
         name = (written[0] or record.database, written[1])
         if name in tables:
@@ -51,16 +57,27 @@ class Spelling:
         spelled = self.of_message(record, name)
         if spelled in tables or name in self.sighted:
             return spelled
-        alike = [table for table in tables if folded(table) == folded(name)]
+        alike = [table for table in tables if folded(table) == folded(name)] or self.alike.get(
+            folded(name), []
+        )
         return alike[0] if len(alike) == 1 else spelled
 
-    def of_created(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
-        """How rows will spell the name of a table that a statement creates."""
+    def of_new(
+        self,
+        record: Record,
+        written: tuple[str | None, str],
+        tables: Collection[Name],
+        old: Name | None = None,
+    ) -> Name:
+        """How rows will spell the name of a table that a statement creates, or to which it renames `old`: a
+        server that lowers names sends rows under one that no statement has.
+        """
         name = self.of_message(record, (written[0] or record.database, written[1]))
         alike = self.alike.get(folded(name), [])
-        if name in self.sighted or len(alike) != 1 or alike[0] in self.created or alike[0] in tables:
+        if name in self.sighted or len(alike) != 1 or (alike[0] in tables and alike[0] != old):
             return name
-        return alike[0]
+        is_another = self.created.get(alike[0], record.position) > record.position
+        return alike[0] if self.rows_after(alike[0], record.position) and not is_another else name
 
     def of_message(self, record: Record, name: Name) -> Name:
         """The name as the message's own fields spell it, where they have it."""

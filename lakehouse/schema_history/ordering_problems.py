@@ -16,11 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakehouse.ddl.edits import RenameTable
-from lakehouse.ddl.parse.statements import read
-from lakehouse.errors import DdlError
 from lakehouse.events import Position
 from lakehouse.lineage import History, Lineage, Name, Step, key_ids
+from lakehouse.schema_history.named_tables import tables_of
 
 Place = tuple[str, int]
 STATEMENT = "a statement came in another partition than rows that it changes: which came first is not known"
@@ -56,26 +54,14 @@ def report_repeats(history: History, statements: Iterable[SentStatement]) -> Non
     for told in sorted((told for told in statements if told.ddl), key=lambda told: told.position):
         identity = (told.database, told.table, told.ddl, told.commit_ts)
         if identity in seen:
+            own, tables = (told.database, told.table), tables_of(told.database, told.table, told.ddl)
             for lineage in history.lineages:
-                if {interval.name for interval in lineage.intervals} & _names(told):
+                if any(one.name == own or tables.has(one.name) for one in lineage.intervals):
                     lineage.incomplete.append((told.position, REPEATED))
         seen.add(identity)
     for lineage in history.lineages:
         if not key_ids(lineage, len(lineage.steps) - 1):
             lineage.notes.append(KEYLESS)
-
-
-def _names(told: SentStatement) -> set[Name]:
-    """The tables that a statement names: its own, and those of a RENAME."""
-    names = {(told.database, told.table or "")}
-    try:
-        statements = read(told.ddl or "")
-    except DdlError:
-        return names
-    pairs = [
-        pair for statement in statements if isinstance(statement, RenameTable) for pair in statement.pairs
-    ]
-    return names | {(name[0] or told.database, name[1]) for pair in pairs for name in pair}
 
 
 @dataclass(frozen=True, slots=True)

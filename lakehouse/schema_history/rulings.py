@@ -9,16 +9,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakehouse.ddl import edits as E
+from lakehouse.ddl.apply.schema import alter_by_edit
 from lakehouse.ddl.policy import Rules, action_of, alter_outcome, stopping
-from lakehouse.ddl_effects import Clear
+from lakehouse.ddl_effects import Clear, Rekey, Retype
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
-    kept_ids,
+    after_snapshot,
+    is_alike,
+    kept,
     recorded_schema,
+    replaced,
     with_columns,
     with_ids_of,
     with_types,
@@ -35,7 +39,7 @@ TWICE = (
 class Ruling:
     """The decision on one table at one record. `proceeds`: the edit is done; `held`: the table is held from
     the record on, unless it is already; `steps` are appended to the lineage's own; `overruled`: something of
-    the edit is left out.
+    the edit is left out. `beyond` is the source's schema behind the record, of a table that is held.
     """
 
     proceeds: bool = True
@@ -44,6 +48,7 @@ class Ruling:
     notes: tuple[str, ...] = ()
     incomplete: tuple[tuple[Position, str], ...] = ()
     overruled: bool = False
+    beyond: TableSchema | None = None
 
     def apply(self, lineage: Lineage) -> bool:
         """Change the lineage as decided; whether the edit is to be done."""
@@ -52,6 +57,7 @@ class Ruling:
         lineage.notes.extend(self.notes)
         lineage.incomplete.extend(self.incomplete)
         lineage.overruled = lineage.overruled or self.overruled
+        lineage.beyond = self.beyond
         return self.proceeds
 
 
@@ -63,10 +69,11 @@ def rule_on_table(lineage: Lineage, kind: str, record: Record, rules: Rules) -> 
     too: names go on, gold stops before.
     """
     policy = rules.policy(lineage, record.position, record.ddl)
-    held = stopping(policy, (kind,), record.position, record.ddl)
+    held, beyond = stopping(policy, (kind,), record.position, record.ddl), lineage.source_schema
     if action_of(policy, kind) != "ignore":
-        return Ruling(held=held)
-    return Ruling(proceeds=False, held=held, notes=(f"a DDL was ignored: {kind}",), overruled=True)
+        return Ruling(held=held, beyond=beyond)
+    notes = (f"a DDL was ignored: {kind}",)
+    return Ruling(proceeds=False, held=held, notes=notes, overruled=True, beyond=beyond)
 
 
 def rule_on_unread(record: Record, why: str, rules: Rules) -> Ruling:
@@ -81,7 +88,9 @@ def rule_on_unread(record: Record, why: str, rules: Rules) -> Ruling:
 def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rules: Rules) -> Ruling:
     """The step that an ALTER adds. None for a table that is held, or of which no column is known."""
     schema = lineage.steps[-1].schema
-    if lineage.held is not None or not schema.columns:
+    if lineage.held is not None:
+        return Ruling(beyond=_altered(lineage.source_schema, edits))
+    if not schema.columns:
         return NOTHING
     policy = rules.policy(lineage, record.position, record.ddl)
     try:
@@ -94,7 +103,16 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         steps=(Step(record.position, judged.schema, judged.effects, record.ddl),) if changes else (),
         notes=(f"a DDL was ignored: {', '.join(judged.ignored)}",) if judged.ignored else (),
         overruled=bool(judged.ignored),
+        beyond=_altered(schema, edits) if judged.held is not None else None,
     )
+
+
+def _altered(schema: TableSchema | None, edits: Iterable[E.Edit]) -> TableSchema | None:
+    """The source's next schema, None where it is not known."""
+    try:
+        return None if schema is None else alter_by_edit(schema, edits)[0]
+    except DdlError:
+        return None
 
 
 def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:
@@ -117,16 +135,32 @@ def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:
 
 def with_schema_record(lineage: Lineage, record: Record) -> list[Step]:
     """The steps of a lineage after a schema record, which takes the place of an inferred schema, and never
-    drops or clears anything.
+    drops or clears anything. It tells the columns of before too, as far as no statement has changed them.
     """
-    schema = lineage.steps[-1].schema
-    if schema.columns and not schema.inferred:
+    last = lineage.steps[-1].schema
+    if last.columns and not last.inferred:
         return lineage.steps
-    return _with_last_schema(lineage.steps, recorded_schema(record))
+    steps = _with_last_schema(lineage.steps, with_ids_of(last, recorded_schema(record)))
+    for index in range(len(steps) - 1, 0, -1):
+        before = steps[index - 1]
+        steps[index - 1] = replace(before, schema=_before_statement(before.schema, steps[index]))
+    return steps
 
 
 def _with_last_schema(steps: list[Step], schema: TableSchema) -> list[Step]:
     return [*steps[:-1], replace(steps[-1], schema=schema)]
+
+
+def _before_statement(inferred: TableSchema, after: Step) -> TableSchema:
+    """An inferred schema with the types and the key of the one after the next statement, where that has not
+    changed them.
+    """
+    changed = {effect.column_id for effect in after.effects if isinstance(effect, Retype)}
+    types = {column.id: column.type for column in after.schema.columns if column.id not in changed}
+    columns = tuple(replace(column, type=types.get(column.id, column.type)) for column in inferred.columns)
+    key, rekeyed = after.schema.primary_key, any(isinstance(effect, Rekey) for effect in after.effects)
+    same = not rekeyed and all(inferred.by_id(column) is not None for column in key)
+    return replace(inferred, columns=columns, primary_key=key if same else inferred.primary_key)
 
 
 def rule_on_inferred(lineage: Lineage, record: Record) -> Ruling:
@@ -147,8 +181,8 @@ def rule_on_inferred(lineage: Lineage, record: Record) -> Ruling:
 
 def rule_on_snapshot(lineage: Lineage, record: Record) -> Ruling:
     """The step at which a complete snapshot empties the table before its rows."""
-    schema = kept_ids(lineage.steps[-1].schema, recorded_schema(record))
-    return Ruling(steps=(Step(record.position, schema, (Clear(),)),))
+    before = lineage.steps[-1].schema
+    return _emptied(record.position, before, after_snapshot(before, record))
 
 
 def rule_on_table_snapshot(lineage: Lineage, position: Position, schema: TableSchema) -> Ruling:
@@ -156,8 +190,13 @@ def rule_on_table_snapshot(lineage: Lineage, position: Position, schema: TableSc
     that before was inferred, for it tells keys and defaults too.
     """
     before = lineage.steps[-1].schema
-    following = with_ids_of(before, schema) if before.inferred else kept_ids(before, schema)
-    return Ruling(steps=(Step(position, following, (Clear(),)),))
+    same = not before.inferred and is_alike(before, schema)
+    return _emptied(position, before, kept(before, schema) if same else with_ids_of(before, schema))
+
+
+def _emptied(position: Position, before: TableSchema, schema: TableSchema) -> Ruling:
+    """The step of a snapshot. No row stays; what a table that keeps its history has of them is converted."""
+    return Ruling(steps=(Step(position, schema, (Clear(), *replaced(before, schema))),), beyond=schema)
 
 
 def rule_on_snapshot_of_some(lineage: Lineage, record: Record) -> Ruling:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakehouse.ddl_effects import Drop, Effect, Retype
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.schema import Column, ColumnType, TableSchema, make_schema, name_key, parse_type
+from lakehouse.schema import Column, ColumnType, GoldKeeps, TableSchema, make_schema, name_key, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +82,50 @@ def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:
     return replace(schema, columns=(*schema.columns, *numbered), next_id=schema.next_id + len(numbered))
 
 
-def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:
-    """The schema of a snapshot, or the one before it where they are alike, which knows more. Same names keep
-    their ids.
+def after_snapshot(before: TableSchema, record: Record) -> TableSchema:
+    """The schema of a snapshot's record, or the one before it where they are alike and that knows more. Same
+    names keep their ids.
     """
-    if [(column.name, column.type) for column in before.columns] == [
-        (column.name, column.type) for column in told.columns
-    ]:
-        return replace(before, versioned=before.versioned or told.versioned)
-    return with_ids_of(before, told)
+    told = recorded_schema(record)
+    same = is_alike(before, told) if record.schema is not None else _has_columns_and_key(before, told)
+    return kept(before, told) if same else with_ids_of(before, told)
+
+
+def kept(before: TableSchema, told: TableSchema) -> TableSchema:
+    """The schema that was known, where a snapshot tells the same."""
+    return replace(before, versioned=before.versioned or told.versioned)
+
+
+def is_alike(before: TableSchema, told: TableSchema) -> bool:
+    """Whether a CREATE TABLE tells what was known: what is compared decides values, keys, and the effects of
+    later statements.
+    """
+
+    def form(schema: TableSchema) -> tuple[object, ...]:
+        names = {column.id: column.name for column in schema.columns}
+        columns = [
+            (one.name, one.type, one.not_null, one.generated, one.expression) for one in schema.columns
+        ]
+        keys = [[names[key] for key in ids] for ids in (schema.primary_key, *schema.unique_keys)]
+        rule = schema.partition
+        bounds = rule and (rule.method, [names[key] for key in rule.columns], rule.partitions)
+        return columns, keys, bounds
+
+    return form(before) == form(told)
+
+
+def _has_columns_and_key(before: TableSchema, told: TableSchema) -> bool:
+    """The same for a record that has columns and a key alone; its key may be a unique one."""
+    names = {column.id: column.name for column in before.columns}
+    key = {column.name for column in told.columns if column.id in told.primary_key}
+    return key == {names[column] for column in before.handle_key} and [
+        (column.name, column.type, column.not_null) for column in before.columns
+    ] == [(column.name, column.type, column.not_null) for column in told.columns]
 
 
 def with_ids_of(before: TableSchema, told: TableSchema) -> TableSchema:
     """A schema whose columns have the ids of those of the same name before, and new ones where there are
-    none.
+    none. What gold keeps of older shapes it goes on to keep.
     """
     next_id = before.next_id
     ids: dict[int, int] = {}
@@ -116,7 +146,18 @@ def with_ids_of(before: TableSchema, told: TableSchema) -> TableSchema:
         partition=None if rule is None else replace(rule, columns=renumbered(rule.columns)),
         indexes=tuple(replace(index, columns=renumbered(index.columns)) for index in told.indexes),
         next_id=next_id,
+        keeps=_kept_by_gold(before.keeps, set(ids.values())),
         versioned=before.versioned or told.versioned,
+    )
+
+
+def _kept_by_gold(keeps: GoldKeeps, living: set[int]) -> GoldKeeps:
+    types = living | {column.id for column in keeps.dropped}
+    return replace(
+        keeps,
+        hidden=tuple(key for key in keeps.hidden if key in living),
+        names=tuple((key, name) for key, name in keeps.names if key in living),
+        types=tuple((key, kind) for key, kind in keeps.types if key in types),
     )
 
 

@@ -4,21 +4,22 @@ What it means for a table is decided in rulings.py; here names are looked up, an
 ended.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.recover import rewound
-from lakehouse.ddl.parse.statements import altered, read
+from lakehouse.ddl.parse.targets import targets
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage, Name, Step
-from lakehouse.schema import ColumnType, TableSchema, name_key, parse_type
+from lakehouse.schema import ColumnType, TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
+from lakehouse.schema_history.named_tables import statements_of
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record, recorded_schema
 from lakehouse.schema_history.table_lives import EMPTY, Lives
@@ -26,6 +27,8 @@ from lakehouse.schema_history.table_lives import EMPTY, Lives
 RECOVERED = "it was recovered upstream, which sends no rows"
 MOVED = "a RENAME of a table of this name, and no message tells of which database"
 DROPPED = "a DROP of a table of this name, and no message tells of which database"
+MODEL = "it has the same columns, and is held by a statement: which they are is not known"
+KEPT = "a RENAME was ignored: its rows from before are those of"
 EXCHANGED = "EXCHANGE PARTITION moved rows that no change tells"
 
 
@@ -77,28 +80,21 @@ class Context:
             return [found]
         return [found] if self.lives.find(found, self.position) else self.in_all_databases(name[1])
 
-    def new_name(self, name: E.Name) -> Name:
-        return self.spelling.of_message(self.record, (name[0] or self.record.database, name[1]))
+    def new_name(self, name: E.Name, old: Name | None = None) -> Name:
+        """The name that a table gets, of which rows have it as the server spells it."""
+        return self.spelling.of_new(self.record, name, self.lives.live, old)
 
     def proceeds(self, lineage: Lineage, kind: str) -> bool:
         """Whether an edit of a whole table is done, after what the rules say of it was noted."""
         return rule_on_table(lineage, kind, self.record, self.rules).apply(lineage)
 
 
-@functools.lru_cache(maxsize=8192)
-def statements_of(sql: str) -> tuple[E.Statement, ...]:
-    """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
-    return tuple(read(sql))
-
-
 def with_created_schema(record: Record) -> Record:
-    """A snapshot's record with the schema of its CREATE TABLE, or the labels of its ENUMs and SETs, where its
-    message has none: Debezium's MySQL connector sends no columns before 1.5, and no labels before 2.0. No
-    message has whether a table keeps its history.
+    """A snapshot's record with the schema of its CREATE TABLE. A message has columns and a key at most:
+    Debezium's MySQL connector sends no columns before 1.5, no labels before 2.0, and never unique keys,
+    partitions, generated columns, or whether a table keeps its history.
     """
-    types = [parse_type(column["type"]) for column in record.columns or ()]
-    lacks = not types or any(map(_is_bare, types)) or "versioning" in (record.ddl or "").lower()
-    if record.kind != "snapshot" or not record.table or not lacks:
+    if record.kind != "snapshot" or not record.table:
         return record
     try:
         statements = statements_of(record.ddl or "")
@@ -107,20 +103,26 @@ def with_created_schema(record: Record) -> Record:
         return record
     if not schemas:
         return record
-    return replace(record, schema=_with_labels(recorded_schema(record), schemas[0]) if types else schemas[0])
+    schema = schemas[0] if not record.columns else _of_both(recorded_schema(record), schemas[0])
+    return record if schema is None else replace(record, schema=schema)
+
+
+def _of_both(told: TableSchema, created: TableSchema) -> TableSchema | None:
+    """What a CREATE TABLE says, with the types of the message but for labels that it lacks; None where they
+    have other columns.
+    """
+    pairs = list(zip_longest(told.columns, created.columns))
+    if any(not (one and other and name_key(one.name) == name_key(other.name)) for one, other in pairs):
+        return None
+    columns = [
+        other if _is_bare(one.type) else replace(other, name=one.name, type=one.type)
+        for one, other in zip(told.columns, created.columns, strict=True)
+    ]
+    return replace(created, columns=tuple(columns))
 
 
 def _is_bare(type_: ColumnType) -> bool:
     return type_.family in ("enum", "set") and not type_.members
-
-
-def _with_labels(told: TableSchema, created: TableSchema) -> TableSchema:
-    same = [(column, created.column(column.name)) for column in told.columns]
-    columns = [
-        replace(column, type=other.type) if other is not None and _is_bare(column.type) else column
-        for column, other in same
-    ]
-    return replace(told, columns=tuple(columns), versioned=created.versioned)
 
 
 def renames_of(context: Context) -> list[tuple[Name, Name]]:
@@ -130,8 +132,9 @@ def renames_of(context: Context) -> list[tuple[Name, Name]]:
     except DdlError:
         return []
     renames = (statement for statement in statements if isinstance(statement, E.RenameTable))
-    pairs = (pair for statement in renames for pair in statement.pairs)
-    return [(context.old_name(old, new), context.new_name(new)) for old, new in pairs]
+    pairs = [pair for statement in renames for pair in statement.pairs]
+    olds = [context.old_name(old, new) for old, new in pairs]
+    return [(old, context.new_name(new, old)) for old, (_, new) in zip(olds, pairs, strict=True)]
 
 
 def apply_ddl(context: Context) -> list[tuple[Position, str]]:
@@ -152,13 +155,14 @@ def apply_ddl(context: Context) -> list[tuple[Position, str]]:
 
 
 def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
-    """Hold the tables that a record alters or takes back in time, of which the message may name the session's
-    database and not theirs, or only the new name. A problem of the source where it names none.
+    """Hold the tables that a record is about or takes back in time, of which the message may name the
+    session's database and not theirs, or only the new name, or none. A problem of the source where
+    neither names a table.
     """
     record = context.record
     tables, database = rewound(record.ddl or "")
-    names = [context.name(name) for name in [*altered(record.ddl or ""), *tables]]
-    names += of_database(context.lives.live, database) if database is not None else []
+    names = [context.name(name) for name in [*targets(record.ddl or ""), *tables]]
+    names += context.lives.present(context.position, database) if database is not None else []
     if record.table and all(name_key(name[1]) != name_key(record.table) for name in names):
         names.append((record.database, record.table))
     for name in names:
@@ -167,7 +171,8 @@ def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
     if names:
         return []
     if (record.ddl or "").lstrip().upper().startswith("FLASHBACK CLUSTER"):
-        for lineage in context.lives.live.values():
+        for name in context.lives.present(context.position):
+            lineage = context.lives.get(name, context.position)
             lineage.incomplete.append((context.position, "the cluster was flashed back, which sends no rows"))
     return [(context.position, f"a DDL of database {record.database} was not understood: {why}")]
 
@@ -180,13 +185,15 @@ def _apply(context: Context, statement: E.Statement) -> None:
             _alter(context, statement)
         case E.RenameTable():
             for old, new in statement.pairs:
-                _rename(context, _renamed(context, old, new), context.new_name(new))
+                name = _renamed(context, old, new)
+                if not statement.if_exists or context.lives.find(name, context.position) is not None:
+                    _rename(context, name, context.new_name(new, name))
         case E.DropTable():
             _drop_tables(context, statement.tables)
         case E.TruncateTable():
             _truncate(context, context.name((statement.database, statement.table)))
         case E.DropDatabase():
-            for name in of_database(context.lives.live, statement.database):
+            for name in context.lives.present(context.position, statement.database):
                 _drop(context, name, "drop_database")
         case E.RecoverTable():
             _recover_table(context, statement)
@@ -198,35 +205,41 @@ def _apply(context: Context, statement: E.Statement) -> None:
 
 def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> None:
     lives, position = context.lives, context.position
-    name = context.spelling.of_created(context.record, (statement.database, statement.table), lives.live)
+    name = context.new_name((statement.database, statement.table))
     # looked up before the table of that name ends: it may be the same one
     models = (
         context.others(statement.like, statement.database) if isinstance(statement, E.CreateTableLike) else []
     )
     like = lives.find(models[0], position) if len(models) == 1 else None
-    if _makes_room(lives, name, position, statement):
-        schema = _first_schema(statement, like)
-        lives.begin(name, lives.low(name, position), schema, context.record.ddl)
+    if _makes_room(context, name, statement):
+        schema = like.source_schema if like else _first_schema(statement)
+        lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
+        if schema is None:
+            rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
 
-def _first_schema(statement: E.CreateTable | E.CreateTableLike, like: Lineage | None) -> TableSchema:
+def _first_schema(statement: E.CreateTable | E.CreateTableLike) -> TableSchema:
     """The schema of a new table, empty where the statement does not have all of it."""
     if isinstance(statement, E.CreateTable) and statement.columns and not statement.as_select:
         return create(statement)
-    return like.steps[-1].schema if like else EMPTY
+    return EMPTY
 
 
-def _makes_room(
-    lives: Lives, name: Name, position: Position, statement: E.CreateTable | E.CreateTableLike
-) -> bool:
+def _makes_room(context: Context, name: Name, statement: E.CreateTable | E.CreateTableLike) -> bool:
     """Whether a CREATE takes effect; a live table of that name ends where it does."""
+    lives, position = context.lives, context.position
     found = lives.find(name, position) if lives.ordered else lives.live.get(name)
     if found is None:
         return True
-    if statement.if_not_exists:
+    if statement.if_not_exists and not found.gone:
         return False
-    if not statement.or_replace and not found.steps[-1].schema.inferred:
-        found.notes.append("it was created again without a DROP that the feed has shown")
+    if not found.gone:
+        # whoever keeps a dropped table keeps it until it is created again
+        ruling = rule_on_table(found, "drop_table", context.record, context.rules)
+        if ruling.proceeds:
+            ruling.apply(found)
+        if not statement.or_replace and not found.steps[-1].schema.inferred:
+            found.notes.append("it was created again without a DROP that the feed has shown")
     lives.drop(name, position)
     return True
 
@@ -243,7 +256,7 @@ def _alter(context: Context, statement: E.AlterTable) -> None:
     rule_on_alter(lineage, statement.edits, context.record, context.rules).apply(lineage)
     for edit in statement.edits:
         if isinstance(edit, E.RenameTo):
-            _rename(context, name, context.new_name(edit.to))
+            _rename(context, name, context.new_name(edit.to, name))
         elif isinstance(edit, E.ExchangePartition):
             for other in context.others(edit.table, statement.database):
                 _exchange(context, other)
@@ -267,8 +280,17 @@ def _renamed(context: Context, old: E.Name, new: E.Name) -> Name:
 
 
 def _rename(context: Context, old: Name, new: Name) -> None:
-    if context.proceeds(context.lives.get(old, context.position), "rename_table"):
-        context.lives.rename(old, new, context.position)
+    lives, position = context.lives, context.position
+    lineage = lives.get(old, position)
+    if old == new:
+        return
+    if context.proceeds(lineage, "rename_table"):
+        lives.rename(old, new, position)
+        return
+    lineage.gone = True
+    lives.drop(new, position)
+    other = lives.begin(new, lives.low(new, position), lineage.source_schema or EMPTY)
+    other.incomplete.append((position, f"{KEPT} {'.'.join(old)}"))
 
 
 def _drop_tables(context: Context, tables: Sequence[E.Name]) -> None:
@@ -287,8 +309,12 @@ def _drop_tables(context: Context, tables: Sequence[E.Name]) -> None:
 
 def _drop(context: Context, name: Name, kind: str) -> None:
     lineage = context.lives.find(name, context.position)
-    if lineage is not None and context.proceeds(lineage, kind):
+    if lineage is None:
+        return
+    if context.proceeds(lineage, kind):
         context.lives.drop(name, context.position)
+    else:
+        lineage.gone = True
 
 
 def _truncate(context: Context, name: Name) -> None:
@@ -308,7 +334,7 @@ def _recover_table(context: Context, statement: E.RecoverTable) -> None:
 
 def _recover(context: Context, name: Name, to: Name | None) -> None:
     lives, position = context.lives, context.position
-    lineage = lives.live.get(name) or lives.ended.get(name)
+    lineage = lives.find(name, position) or lives.ended.get(name)
     if lineage is None:
         return
     incomplete = list(lineage.incomplete)
@@ -319,6 +345,7 @@ def _recover(context: Context, name: Name, to: Name | None) -> None:
     elif to is not None:
         _recover_truncated(lives, lineage, to, position)
     else:
+        lineage.gone = False
         lineage.incomplete.append((position, "it was flashed back upstream, which sends no rows"))
     if not context.proceeds(lineage, "recover_table"):
         lineage.incomplete = incomplete
@@ -333,7 +360,12 @@ def _recover_truncated(lives: Lives, lineage: Lineage, to: Name, position: Posit
 
 
 def _recover_database(context: Context, database: str, to: str | None) -> None:
-    """The tables that its DROP DATABASE ended, not those that were dropped before."""
+    """The tables that its DROP DATABASE ended, not those that were dropped before; where the feed has not
+    shown that statement, those that are there.
+    """
+    if to is None:
+        for name in context.lives.present(context.position, database):
+            _recover(context, name, None)
     every = context.lives.ended
     ended = {name: every[name].end or MIN_POSITION for name in of_database(every, database)}
     for name in [name for name, end in ended.items() if end == max(ended.values())]:

@@ -9,7 +9,8 @@ from typing import Protocol
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import Interval, Lineage, Name, Step
-from lakehouse.schema import TableSchema
+from lakehouse.schema import GoldKeeps, TableSchema
+from lakehouse.schema_history.name_matching import of_database
 from lakehouse.schema_history.schema_records import Shape, inferred_schema, replaced, with_ids_of
 
 EMPTY = TableSchema((), inferred=True)
@@ -72,7 +73,7 @@ class Lives:
         """The dropped table of a name, empty from its end on, and created again with another schema."""
         lineage = self.ended.pop(name)
         before, end = lineage.steps[-1].schema, lineage.end or position
-        following = with_ids_of(before, schema)
+        following = replace(with_ids_of(before, schema), keeps=GoldKeeps())
         if end < position:
             # a step without a statement would be a snapshot, which may send the rows again
             lineage.steps.append(Step(end, before, (Clear(),), "DROP TABLE"))
@@ -115,6 +116,19 @@ class Lives:
         shape = self.sightings.shape(name, low, position)
         return None if shape is None else self.adopt(name, low, shape)
 
+    def present(self, position: Position, database: str | None = None) -> list[Name]:
+        """The tables of a database, or of all: the live ones, and those of which only rows came before
+        `position`.
+        """
+        low, maybe = self.free_since, self.sightings.maybe
+        unseen = [
+            name
+            for name in sorted(self.sightings.names())
+            if name not in self.live and maybe(name, low.get(name, MIN_POSITION), position)
+        ]
+        names = [*self.live, *unseen] if database is None else of_database([*self.live, *unseen], database)
+        return [name for name in names if self.find(name, position) is not None]
+
     def adopt(self, name: Name, low: Position, shape: Shape) -> Lineage:
         """Rows under a name without a live table: the last one reopened, else a table that was there before
         the feed.
@@ -133,6 +147,10 @@ class Lives:
         return not {name} & (self.live.keys() | self.ended.keys()) and self.sightings.maybe(
             name, self.free_since.get(name, MIN_POSITION), position
         )
+
+    def has_rows_after(self, name: Name, position: Position) -> bool:
+        """Whether rows of a name may come after a place; anywhere, where places do not compare."""
+        return self.sightings.maybe(name, position if self.ordered else MIN_POSITION, None)
 
     def adopt_unseen(self) -> None:
         """Begin a table for each name with rows that no statement names."""

@@ -84,6 +84,13 @@ def test_a_policy_is_part_of_the_answer_edit_by_edit() -> None:
     }
 
 
+def test_a_table_that_is_created_anew_is_held_where_a_dropped_one_is() -> None:
+    sql = "CREATE OR REPLACE TABLE t (id INT PRIMARY KEY)"
+
+    assert told(sql, drop_table="hold") == {"gold": "held", "why": ["on_ddl says hold for drop_table"]}
+    assert told(sql, drop_table="ignore")["gold"] == "remove"
+
+
 def test_statements_are_taken_one_after_another_also_under_a_new_name() -> None:
     now, words = table(), []
     for statement in read(

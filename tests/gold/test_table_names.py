@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lakehouse.gold.table_names import Live, Made, holders, made_of
+from lakehouse.ddl.policy import Rules
+from lakehouse.gold.table_names import Live, Made, NamesHeld, holders, made_of, names_held
+from tests.support.feeds import TiCDC
 from tests.support.records import table_entry
 
 A, B = ("d", "a"), ("d", "b")
@@ -116,3 +118,47 @@ def test_a_name_is_read_in_one_delta_table_for_good_however_often_gold_runs(
             if name in before:
                 assert rows[before[name]] == lineage
         assert len(rows) == len(tables)
+
+
+# --- names that stay with held tables
+
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY)"
+WHY = "it has the name of d.t, which is held: on_ddl says hold for"
+
+
+def kept(policy: dict[str, str], *statements: str, made: tuple[str, ...] = ("d.t@0.1.2",)) -> NamesHeld:
+    feed = TiCDC().ddl(1, CREATE).ddl(2, CREATE.replace(" t ", " g "), table="g")
+    for at, sql in enumerate(statements, 3):
+        feed.ddl(at, sql, table=None)
+    history = feed.memory.ruled(Rules({("d", "t"): policy})).history()
+    return names_held(history.lineages, (0, 9, 2, 0, 0, 0), made)
+
+
+def test_a_table_that_is_created_again_waits_for_the_decision_on_the_held_drop() -> None:
+    found = kept({"drop_table": "hold"}, "DROP TABLE t", CREATE)
+    replaced = kept({"drop_table": "reject"}, "CREATE OR REPLACE TABLE t (id INT)")
+
+    assert found.kept == {"d.t@0.1.2": ("d", "t")}
+    assert {name: (one.position[1], one.by, one.why) for name, one in found.waits.items()} == {
+        "d.t@0.4.2": (4, "name", f"{WHY} drop_table")
+    }
+    assert [one.position[1] for one in replaced.waits.values()] == [3]
+
+
+def test_a_table_that_takes_the_name_of_one_whose_rename_is_held_waits_before_it() -> None:
+    found = kept({"rename_table": "hold"}, "RENAME TABLE t TO old, g TO t", made=("d.t@0.1.2", "d.g@0.2.2"))
+
+    assert found.kept == {"d.t@0.1.2": ("d", "t")}
+    assert {name: one.position[1] for name, one in found.waits.items()} == {"d.g@0.2.2": 3}
+
+
+def test_no_table_waits_for_one_that_is_held_before_another_statement_than_its_last() -> None:
+    assert kept({"truncate_table": "hold"}, "TRUNCATE TABLE t", "DROP TABLE t", CREATE) == ({}, {})
+    assert kept({"drop_table": "ignore"}, "DROP TABLE t", CREATE) == ({}, {})
+    assert kept({"drop_table": "hold"}, "DROP TABLE t", CREATE, made=("d.t@0.4.2",)) == ({}, {})
+
+
+def test_a_table_that_was_published_before_the_policy_came_stays() -> None:
+    both = ("d.t@0.1.2", "d.t@0.4.2")
+
+    assert kept({"drop_table": "hold"}, "DROP TABLE t", CREATE, made=both).waits == {}

@@ -2,6 +2,8 @@
 (T13, T51).
 """
 
+import pytest
+
 from lakehouse.events import Position
 from lakehouse.lineage import History, Interval, Lineage, Step
 from lakehouse.schema import make_schema
@@ -16,7 +18,7 @@ def place(at: int) -> Position:
 
 
 def statement(at: int, table: str | None = "t", database: str = "d") -> Record:
-    return Record("ddl", database, table, place(at), "TRUNCATE TABLE t")
+    return Record("ddl", database, table, place(at), f"TRUNCATE TABLE {table or 't'}")
 
 
 def lineage(name: str, low: int, high: int | None) -> Lineage:
@@ -40,9 +42,11 @@ def test_statements_of_other_tables_and_databases_count() -> None:
 
 
 def test_a_statement_of_the_whole_database_is_refused_with_its_tables() -> None:
-    dropped = statement(150, None)
+    dropped = Record("ddl", "d", None, place(150), "DROP DATABASE d")
+    unread = Record("ddl", "d", None, place(150), "FROBNICATE")
+    other = Record("ddl", "d", None, place(150), "DROP DATABASE e")
 
-    assert without_late([(dropped, 4)], [FLOOR]).refused == [dropped]
+    assert without_late([(dropped, 4), (unread, 4), (other, 4)], [FLOOR]).refused == [dropped, unread]
 
 
 def test_nothing_is_refused_without_a_floor() -> None:
@@ -65,3 +69,36 @@ def test_a_statement_of_no_known_table_is_a_problem_of_the_source() -> None:
     report_refused(history, [statement(150)])
 
     assert [position for position, _ in history.problems] == [place(150)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "RENAME TABLE u TO v, t TO w",
+        "RENAME TABLE u TO v, v TO T",
+        "DROP TABLE u, d.t",
+        "DROP TABLE e.u, t",
+        "ALTER TABLE u RENAME TO t",
+        "ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t",
+        "FLASHBACK TABLE u TO t",
+        "FLASHBACK TABLE u, t TO TSO 5",
+        "FLASHBACK DATABASE d TO TSO 5",
+        "FLASHBACK CLUSTER TO TSO 5",
+        "DROP VIEW x; TRUNCATE TABLE t",
+    ],
+)
+def test_a_statement_of_several_tables_is_refused_for_each_that_it_names(sql: str) -> None:
+    """Its message names one of them."""
+    told = Record("ddl", "d", "u", place(150), sql)
+    history = History([lineage("t", 10, None), lineage("u", 10, None)])
+
+    found = without_late([(told, 4)], [FLOOR])
+    report_refused(history, found.refused)
+
+    assert found.refused == [told]
+    assert [len(one.incomplete) for one in history.lineages] == [1, 1]
+
+
+@pytest.mark.parametrize("sql", ["CREATE VIEW t AS SELECT 1", "CREATE DATABASE d", "ANALYZE TABLE t"])
+def test_a_statement_without_effect_is_refused_for_no_table(sql: str) -> None:
+    assert without_late([(Record("ddl", "d", None, place(150), sql), 4)], [FLOOR]).refused == []

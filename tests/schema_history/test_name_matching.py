@@ -169,6 +169,27 @@ def test_a_statement_that_cannot_be_read_holds_the_table_that_it_names() -> None
 
 
 @pytest.mark.parametrize(
+    ("sql", "held"),
+    [
+        ("TRUNCATE t FROBNICATE", ["t"]),
+        ("DROP TABLES IF EXISTS v, t FROBNICATE", ["t", "v"]),
+        ("RENAME TABLE t TO w FROBNICATE", ["t", "w"]),
+        ("CREATE OR REPLACE TABLE IF NOT EXISTS t FROBNICATE", ["t"]),
+        ("ALTER IGNORE TABLE t FROBNICATE", ["t"]),
+        ("FROBNICATE t; DROP VIEW t", []),
+        ("TRUNCATE t; FROBNICATE 'a", []),
+    ],
+)
+def test_a_statement_that_cannot_be_read_holds_tables_that_its_message_does_not_name(
+    sql: str, held: list[str]
+) -> None:
+    history = TiCDC().ddl(1, CREATE).ddl(3, sql, table=None).memory.history()
+
+    assert sorted(one.intervals[-1].name[1] for one in history.lineages if one.held) == held
+    assert len(history.problems) == (0 if held else 1)
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "RENAME TABLE `d`.`t` TO `u`",
@@ -244,3 +265,55 @@ def test_a_dropped_table_that_may_be_of_the_session_s_database_is_incomplete() -
         (("d", "t"), True)
     ]
     assert list(history.live((0, 9, 0, 0, 0, 0))) == [("d", "t"), ("d", "u")]
+
+
+# --- a server that lowers names (lower_case_table_names=1), whose statements are spelled as they were written
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("TRUNCATE TABLE T", [{"id": 2, "a": "y"}]),
+        ("DROP TABLE T", None),
+        ("ALTER TABLE T ADD b VARCHAR(9) DEFAULT 'q'", [{"id": 1, "a": "x", "b": "q"}]),
+    ],
+)
+def test_a_statement_in_another_case_is_about_the_table_of_which_only_rows_are_known(
+    sql: str, rows: list[dict[str, object]] | None
+) -> None:
+    feed = Canal().row(1, "INSERT", {"id": 1, "a": "x"}).ddl(2, sql, table="T")
+    if "TRUNCATE" in sql:
+        feed.row(3, "INSERT", {"id": 2, "a": "y"})
+
+    assert feed.tables == ({} if rows is None else {"d.t": rows})
+
+
+@pytest.mark.parametrize("sql", ["RENAME TABLE t TO U", "ALTER TABLE T RENAME TO U"])
+def test_a_renamed_table_goes_on_under_the_name_that_its_rows_have(sql: str) -> None:
+    feed = Canal().ddl(1, CREATE).row(2, "INSERT", {"id": 1, "a": "x"}).ddl(3, sql, table="U")
+    feed.row(4, "INSERT", {"id": 2, "a": "y"}, table="u")
+
+    assert feed.tables == {"d.u": [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]}
+
+
+def test_a_rename_in_case_alone_changes_no_name_that_is_lowered() -> None:
+    feed = Canal().ddl(1, CREATE).row(2, "INSERT", {"id": 1, "a": "x"}).ddl(3, "RENAME TABLE t TO T", "T")
+    feed.row(4, "INSERT", {"id": 2, "a": "y"})
+
+    assert feed.tables == {"d.t": [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]}
+
+
+def test_tables_that_exchange_their_names_in_another_case_keep_their_rows() -> None:
+    feed = Canal().ddl(1, CREATE).ddl(1, CREATE.replace("`t`", "`n`"), table="n")
+    feed.row(2, "INSERT", {"id": 1, "a": "x"}).row(2, "INSERT", {"id": 5, "a": "n"}, table="n")
+    feed.ddl(3, "RENAME TABLE T TO OLD, N TO T", table="T").row(4, "INSERT", {"id": 6, "a": "y"})
+
+    assert feed.tables == {"d.OLD": [{"id": 1, "a": "x"}], "d.t": [{"id": 5, "a": "n"}, {"id": 6, "a": "y"}]}
+
+
+def test_a_table_that_is_created_again_in_another_case_is_the_one_that_its_rows_name() -> None:
+    feed = Canal().ddl(1, CREATE).row(2, "INSERT", {"id": 1, "a": "x"}).ddl(3, "DROP TABLE T", table="T")
+    feed.ddl(4, "CREATE TABLE T (id INT PRIMARY KEY)", table="T").row(5, "INSERT", {"id": 2})
+
+    assert feed.tables == {"d.t": [{"id": 2}]}
+    assert feed.incomplete() is None

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 
 from lakehouse.events import Message
-from lakehouse.schema_history.ordering_problems import KEYLESS, NAME, STATEMENT
+from lakehouse.schema_history.ordering_problems import (
+    KEYLESS,
+    NAME,
+    REPEATED,
+    STATEMENT,
+    SentStatement,
+    report_repeats,
+)
 from tests.fold.test_properties import OPTIONS, as_set, canonical, seeds, steps
 from tests.support.encode_binlog import binlog, canal_flat
 from tests.support.engine import Memory
@@ -176,3 +183,15 @@ def test_a_table_that_is_not_reported_is_the_sources(seed: int, count: int, chan
             and set(lineage.notes) <= {KEYLESS}
         ):
             assert as_set(found[".".join(name)]) == as_set(canonical(snapshot)), name
+
+
+@pytest.mark.parametrize("sql", ["DROP TABLE u, t", "ALTER TABLE u RENAME TO t", "DROP DATABASE d"])
+def test_a_statement_of_several_tables_that_comes_again_is_reported_for_each(sql: str) -> None:
+    """Its message names one of them."""
+    told = [SentStatement((0, at, 0, 0, 0, 0), "d", "u", sql, commit_ts=1) for at in (3, 7)]
+    history = Kafka().ddl(CREATE).row(0, 1).ddl(CREATE, table="v").silver().history()
+
+    report_repeats(history, told)
+
+    incomplete = {one.intervals[0].name[1]: [text for _, text in one.incomplete] for one in history.lineages}
+    assert incomplete["t"] == [REPEATED]

@@ -6,9 +6,15 @@ from typing import Any
 
 import msgspec
 
-from lakehouse.ddl_effects import VERSIONED
-from lakehouse.events import Message
+from lakehouse.ddl.policy import Rules
+from lakehouse.ddl_effects import VERSIONED, Forget
+from lakehouse.events import TABLE_SNAPSHOT, Message
+from lakehouse.gold.modes import Clock
+from lakehouse.gold.options import GoldOptions
+from lakehouse.lineage import Lineage
+from lakehouse.schema_history.schema_records import Record
 from tests.support.engine import Memory
+from tests.support.feeds import TiCDC
 
 COLUMNS = [
     {"name": "id", "typeName": "INT", "optional": False},
@@ -305,3 +311,104 @@ def test_the_statement_of_a_table_tells_that_it_keeps_its_history() -> None:
     assert silver.tables(silver.reach) == {"d.a": [{"id": 1, "v": 7}]}
     assert found is not None
     assert found[1] == VERSIONED
+
+
+# --- what a snapshot tells of a table's schema
+
+CREATED = "CREATE TABLE a (id INT NOT NULL, v INT {null}, PRIMARY KEY ({key})) {rest}"
+PARTS = (
+    "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN ({bound}), PARTITION p1 VALUES LESS THAN (99))"
+)
+
+
+def told_again(then: str, now: str) -> Lineage:
+    """A table as the feed's statement has made it, then as a complete snapshot shows it."""
+    columns = [COLUMNS[0], {**COLUMNS[1], "optional": "v INT NULL" in now}]
+    feed = Feed().created("a", 50, "id INT").row("a", "c", 60, 9, 9)
+    feed.messages[0] = statement(feed.messages[0], then, "false")
+    feed.drop("DATABASE", 100).table("a", 100, columns, key=["id"] if "KEY (id)" in now else ["id", "v"])
+    feed.messages[-1] = statement(feed.messages[-1], now, "true")
+    silver = Memory("debezium", tidb=False).add(feed.row("a", "r", 100, 1, 10, "last").messages)
+    return silver.history().live(silver.reach)["d", "a"]
+
+
+def statement(message: Message, ddl: str, snapshot: str) -> Message:
+    value = json.loads(message.value or b"")
+    value["ddl"], value["source"]["snapshot"] = ddl, snapshot
+    return msgspec.structs.replace(message, value=json.dumps(value).encode())
+
+
+def test_a_snapshot_tells_a_key_that_the_gap_has_changed() -> None:
+    then = CREATED.format(null="NOT NULL", key="id", rest="")
+    lineage = told_again(then, CREATED.format(null="NOT NULL", key="id, v", rest=""))
+
+    assert [step.schema.primary_key for step in lineage.steps] == [(1,), (1, 2)]
+
+
+def test_a_snapshot_tells_columns_that_may_be_null_since_the_gap() -> None:
+    then = CREATED.format(null="NOT NULL", key="id", rest="")
+    lineage = told_again(then, CREATED.format(null="NULL", key="id", rest=""))
+
+    assert [step.schema.columns[1].not_null for step in lineage.steps] == [True, False]
+
+
+def test_a_snapshot_tells_partitions_that_the_gap_has_changed_and_those_of_a_first_one() -> None:
+    """Without them a DROP PARTITION would remove other rows, or leave the table incomplete."""
+    then, now = (
+        CREATED.format(null="NULL", key="id", rest=PARTS.format(bound=bound)) for bound in ("10", "20")
+    )
+    lineage = told_again(then, now)
+    first = told_again("CREATE TABLE b (id INT)", now)
+
+    rules = [step.schema.partition for step in (*lineage.steps, first.steps[-1])]
+    assert [rule and rule.partitions[0] for rule in rules] == [
+        ("p0", ("10",)),
+        ("p0", ("20",)),
+        ("p0", ("20",)),
+    ]
+
+
+def test_a_snapshot_that_tells_nothing_new_leaves_what_was_known() -> None:
+    create = CREATED.format(null="DEFAULT 5", key="id", rest="COMMENT 'x'")
+    lineage = told_again(create, create)
+
+    assert lineage.steps[0].schema == lineage.steps[1].schema
+
+
+def test_a_generated_column_of_a_snapshot_is_known_as_one() -> None:
+    """A statement that changes what it is computed from makes the source compute it again."""
+    create = "CREATE TABLE a (id INT PRIMARY KEY, v INT AS (id + 1) STORED)"
+    feed = Feed().drop("DATABASE", 100).table("a", 100)
+    feed.messages[-1] = statement(feed.messages[-1], create, "true")
+    feed.row("a", "r", 100, 1, 2, "last")
+    feed.created("a", 150, "x")
+    feed.messages[-1] = statement(feed.messages[-1], "ALTER TABLE a MODIFY id TINYINT", "false")
+    silver = Memory("debezium", tidb=False).add(feed.messages)
+
+    effects = silver.history().live(silver.reach)["d", "a"].steps[-1].effects
+
+    assert Forget(2) in effects
+
+
+def test_a_table_snapshot_tells_what_a_gap_has_changed_and_gold_keeps_what_it_hides() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v INT)").ddl(2, "ALTER TABLE t ADD w INT")
+    memory = feed.memory.ruled(Rules({("d", "t"): {"add_column": "ignore"}}))
+    create = "CREATE TABLE t (id INT, v INT NOT NULL, w INT, x INT, PRIMARY KEY (id, v))"
+    memory.records["snapshot"] = Record(TABLE_SNAPSHOT, "d", "t", (0, 5, 3, 0, 0, 0), create)
+    schema = memory.history().lineages[0].steps[-1].schema
+
+    assert (schema.primary_key, schema.columns[1].not_null) == ((1, 2), True)
+    assert schema.keeps.hidden == (3,)
+
+
+def test_a_log_has_its_rows_in_the_type_that_a_snapshot_shows() -> None:
+    columns = [COLUMNS[0], {**COLUMNS[1], "typeName": "VARCHAR", "length": 10}]
+    feed = (
+        first_snapshot().row("a", "u", 150, 1, 11).table("a", 900, columns).row("a", "r", 900, 7, 8, "last")
+    )
+    silver = Memory("debezium", tidb=False).add(feed.messages)
+
+    options, clock = {("d", "a"): GoldOptions(mode="append")}, Clock(by_commit=False, tso=False)
+    log = silver.tables(silver.reach, options, clock)["d.a"]
+
+    assert [row["v"] for row in log if row["id"] == 1 and row["_op"] != "delete"] == ["10", "11"]

@@ -132,3 +132,17 @@ def test_a_table_is_complete_that_is_emptied_once_it_keeps_no_history() -> None:
 
     assert feed.incomplete() == VERSIONED
     assert feed.ddl(6, "TRUNCATE TABLE t").insert(7, **X).incomplete() is None
+
+
+def test_a_rename_if_exists_of_a_table_that_is_not_there_has_no_effect() -> None:
+    feed = created().ddl(3, "RENAME TABLE IF EXISTS `u` TO `t`").insert(4, id=2, a="y")
+
+    assert feed.tables == {"d.t": [X, {"id": 2, "a": "y"}]}
+    assert (len(feed.memory.history().lineages), feed.incomplete()) == (1, None)
+
+
+def test_a_rename_if_exists_of_a_table_that_is_there_renames_it() -> None:
+    seen = TiCDC().insert(2, **X).ddl(3, "RENAME TABLE IF EXISTS `t` TO `u`", table="u")
+
+    assert created().ddl(3, "RENAME TABLE IF EXISTS `t` TO `u`", table="u").tables == {"d.u": [X]}
+    assert seen.tables == {"d.u": [X]}

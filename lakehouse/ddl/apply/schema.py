@@ -25,6 +25,7 @@ from lakehouse.ddl.apply.generated_columns import recomputed, with_names
 from lakehouse.ddl.apply.indexes import Ids, Keys, add_keys, drop_and_rename, keys_of
 from lakehouse.ddl.apply.partition_rules import make_rule, next_rule
 from lakehouse.ddl.apply.text_lengths import by_length, widened
+from lakehouse.ddl.apply.unseen_columns import of_known_columns
 from lakehouse.ddl.definitions import ColumnDef
 from lakehouse.ddl.parse.column_types import with_charset
 from lakehouse.ddl_effects import Effect, Rekey, Retype
@@ -68,7 +69,7 @@ def alter_by_edit(
 
     Edits whose IF [NOT] EXISTS is false are left out.
     """
-    live = _whose_condition_holds(schema, edits)
+    live = _whose_condition_holds(schema, of_known_columns(schema, edits) if schema.inferred else edits)
     work = _Columns(schema, live)
     _check(work.columns)
     keys = Keys(work.columns, schema.inferred)

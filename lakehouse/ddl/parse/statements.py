@@ -86,15 +86,6 @@ def read(sql: str) -> list[Statement]:
     return [read_statement(sql, tokens) for tokens in split(tokenize(sql))]
 
 
-def altered(sql: str) -> list[Name]:
-    """The tables that a text's ALTER TABLE statements name, whether or not the rest of them is understood."""
-    try:
-        cursors = [Cursor(sql, tokens) for tokens in split(tokenize(sql))]
-        return [cursor.table() for cursor in cursors if cursor.take("ALTER") and _at_table(cursor)]
-    except DdlError:
-        return []
-
-
 def read_statement(sql: str, tokens: list[Token]) -> Statement:
     """One statement's meaning. No message tells a session's sql_mode: where its double quotes can't be
     strings, they are names, as under ANSI_QUOTES.

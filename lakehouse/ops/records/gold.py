@@ -12,7 +12,8 @@ from lakehouse.ops.records.record import Name, Record
 
 class HeldAt(msgspec.Struct, frozen=True):
     """What a table waits for: a DDL (`by` is "reader", "hold" or "reject"), its rows' undeclared columns
-    ("rows"), or a failed check ("quality"). `seen` is when that was found."""
+    ("rows"), a failed check ("quality"), or the decision on the table that has its name ("name"). `seen` is
+    when that was found."""
 
     position: Position
     ddl: str | None

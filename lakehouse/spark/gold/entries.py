@@ -189,7 +189,7 @@ def state_of(
     nothing is.
     """
     if held is not None and held.position <= run.window.position:
-        told = held.why if held.by in ("rows", "quality") else f"held by a DDL: {held.why}"
+        told = held.why if held.by in ("rows", "quality", "name") else f"held by a DDL: {held.why}"
         return State("behind", at, told)
     begun = max(lineage.start, lineage.cleared_at(at))[0]
     for epoch in run.epochs:

@@ -19,7 +19,7 @@ from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.ddl_in_place import InPlace, in_place
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_for, options_of, split_shards
-from lakehouse.gold.table_names import Live, free_of, holders, made_of, numbered, plain_name
+from lakehouse.gold.table_names import Live, free_of, holders, made_of, names_held, numbered, plain_name
 from lakehouse.lineage import Held, History, Lineage, Name, key_ids, shape_of, split_name
 from lakehouse.ops.progress import Disproved
 from lakehouse.ops.records.bronze import MissingFile
@@ -149,21 +149,25 @@ def plan_tables(run: GoldRun) -> list[Plan]:
     """
     alone, together = split_shards(run.history.lineages, run.settings.options)
     taken = {entry.gold.casefold() for entry in run.entries.values()}
-    planned = [plan for lineage in alone if (plan := plan_table(run, lineage)) is not None]
-    plans: list[Plan] = [*seated(run, planned, taken)]
+    held = names_held(alone, run.window.position, run.entries)
+    plans_of_each = (plan_table(run, lineage, held.waits.get(lineage.id)) for lineage in alone)
+    planned = [plan for plan in plans_of_each if plan is not None]
+    plans: list[Plan] = [*seated(run, planned, taken, held.kept)]
     for lineages, options in together:
         shards = plan_shards(run, lineages, options, taken)
         plans += [shards] if shards is not None else []
     return plans
 
 
-def plan_table(run: GoldRun, lineage: Lineage) -> TablePlan | None:
-    """One lineage's plan, in a Delta table of its own; None where gold has nothing of it."""
+def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None = None) -> TablePlan | None:
+    """One lineage's plan, in a Delta table of its own; None where gold has nothing of it. `waits`: what holds
+    it for its name.
+    """
     end = run.window.position
     if lineage.start > end or not is_selected(run.settings, lineage):
         return None
-    known, held = run.entries.get(lineage.id), held_by(run, lineage)
-    if known is None and lineage.ended_at(end) is not None:
+    known, held = run.entries.get(lineage.id), held_by(run, lineage, waits)
+    if known is None and (lineage.ended_at(end) is not None or _has_not_begun(lineage, waits)):
         return None
     at = min(end, just_below(held.position)) if held is not None else end
     if known is None and held is None and not _is_told(lineage, at):
@@ -197,6 +201,11 @@ def plan_table(run: GoldRun, lineage: Lineage) -> TablePlan | None:
     )
 
 
+def _has_not_begun(lineage: Lineage, waits: Held | None) -> bool:
+    """Whether a table waits for its name since it was created."""
+    return waits is not None and waits.position <= lineage.start
+
+
 def _is_told(lineage: Lineage, at: Position) -> bool:
     """Whether a column of it is known: of some tables statements alone tell, and no row."""
     return bool(lineage.schema_at(just_above(at)).columns)
@@ -225,11 +234,15 @@ def change_in_place(
     )
 
 
-def seated(run: GoldRun, plans: Sequence[TablePlan], taken: set[str]) -> list[TablePlan]:
+def seated(
+    run: GoldRun, plans: Sequence[TablePlan], taken: set[str], kept: Mapping[str, Name]
+) -> list[TablePlan]:
     """The plans, each in the Delta table that its lineage has. A dropped table is left out where its Delta
-    table goes on with another one, unless a copy is to stay. `taken` are gold's names in lower case.
+    table goes on with another one, unless a copy is to stay. `taken` are gold's names in lower case; `kept`
+    the names of lineages that keep them.
     """
-    names = {plan.lineage.id: plan.lineage.name_at(run.window.position) for plan in plans}
+    end = run.window.position
+    names = {plan.lineage.id: kept.get(plan.lineage.id) or plan.lineage.name_at(end) for plan in plans}
     live = [(plan, name) for plan in plans if (name := names[plan.lineage.id]) is not None]
     made = [made_of(entry) for entry in run.entries.values() if entry.shards is UNSET]
     has = holders(
@@ -313,11 +326,13 @@ def is_selected(settings: GoldSettings, lineage: Lineage) -> bool:
     return any(options_for(interval.name, settings.options) is not None for interval in lineage.intervals)
 
 
-def held_by(run: GoldRun, lineage: Lineage) -> Held | None:
-    """The first of what holds a lineage: a DDL, a failed check, rows whose columns no DDL has declared."""
+def held_by(run: GoldRun, lineage: Lineage, name: Held | None = None) -> Held | None:
+    """The first of what holds a lineage: a DDL, a failed check, rows whose columns no DDL has declared, its
+    name.
+    """
     stop = run.stops.get(lineage.id)
     waits = still_waiting(lineage, run.entries.get(lineage.id))
-    holds = [lineage.held, None if stop is None else stop.held, waits]
+    holds = [lineage.held, None if stop is None else stop.held, waits, name]
     return min((hold for hold in holds if hold is not None), key=lambda hold: hold.position, default=None)
 
 

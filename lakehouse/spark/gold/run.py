@@ -17,6 +17,7 @@ from msgspec import UNSET
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.events import MIN_POSITION, Position
+from lakehouse.gold.table_names import names_held
 from lakehouse.lineage import History
 from lakehouse.ops.progress import Disproved, Partition, TopicEnd
 from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
@@ -307,7 +308,8 @@ def unpublished(log: OpsLog) -> frozenset[str]:
 def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
     """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
     lineage = next((one for one in run.history.lineages if one.id == lineage_id), None)
-    plan = None if lineage is None else plan_table(run, lineage)
+    names = names_held(run.history.lineages, run.window.position, run.entries)
+    plan = None if lineage is None else plan_table(run, lineage, names.waits.get(lineage_id))
     if plan is None:
         return False
     plan = replace(plan, gold=gold, known=None, before=None, whole=True, retired=False)

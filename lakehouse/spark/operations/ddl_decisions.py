@@ -37,6 +37,8 @@ def decide(root: str, table: str, action: str, why: str, instead: str | None = N
             f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema "
             "import`"
         )
+    if held.by == "name":
+        raise LakehouseError(f"{table}: decide about the table that has its name: {entry.why}")
     if action == "approve":
         _check_approval(table, held, instead)
     ddl = held.ddl or ""

@@ -9,6 +9,7 @@ from lakehouse.config.load import load
 from lakehouse.gold.options import GoldOptions
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations.ddl_decisions import decide
 from lakehouse.spark.operations.schemas import import_schema
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.run import run
@@ -132,6 +133,22 @@ def test_tables_that_swap_their_names_swap_their_delta_tables(spark: Any, tmp_pa
     }
     after = shop.does("DROP TABLE `_t_del`", table="_t_del").does({"id": 3, "b": "new"}).runs()
     assert {gold: entry.state for gold, entry in after.items()} == {"d__t": "exact", "d___t_del": "retired"}
+
+
+def test_a_held_table_keeps_its_name_until_its_drop_is_decided(spark: Any, tmp_path: Path) -> None:
+    shop = Shop(spark, tmp_path, t="{}\non_ddl: {drop_table: hold}").does(CREATE, {"id": 1, "a": "x"})
+    shop.runs()
+
+    held = shop.does(f"CREATE OR REPLACE {OTHER[7:]}", {"id": 2, "b": "y"}).runs()
+    states = {name: (entry.state, entry.why) for name, entry in held.items()}
+    rows = shop.gold()
+    decide(shop.lake.root, "d.t", "approve", "agreed")
+    approved = shop.runs_again()
+
+    assert states == {"d__t": ("behind", "held by a DDL: on_ddl says hold for drop_table")}
+    assert rows == [{"id": 1, "a": "x"}]
+    assert {name: entry.state for name, entry in approved.items()} == {"d__t": "exact"}
+    assert shop.gold() == [{"id": 2, "b": "y"}]
 
 
 def test_a_dropped_table_that_is_to_be_kept_stays_under_another_name(spark: Any, tmp_path: Path) -> None:

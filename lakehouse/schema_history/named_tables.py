@@ -1,0 +1,99 @@
+"""The tables that a statement changes: its message names one of them at most.
+
+    database, table and text of a message ─tables_of─▶ Tables     RENAME a TO b, c TO d: a, b, c and d
+
+Names are compared without case. A name without a database, in a statement that writes one elsewhere, is of
+the session's, which no message tells: it may be of any.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakehouse.ddl import edits as E
+from lakehouse.ddl.parse.recover import rewound
+from lakehouse.ddl.parse.statements import read
+from lakehouse.ddl.parse.targets import targets
+from lakehouse.errors import DdlError
+from lakehouse.lineage import Name
+from lakehouse.schema import name_key
+
+
+@functools.lru_cache(maxsize=8192)
+def statements_of(sql: str) -> tuple[E.Statement, ...]:
+    """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
+    return tuple(read(sql))
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Names without case (None: any database), and databases of which it is every table (None: all are)."""
+
+    names: frozenset[E.Name]
+    databases: frozenset[str | None] = frozenset()
+
+    def has(self, name: Name) -> bool:
+        database, table = name_key(name[0]), name_key(name[1])
+        if not self.databases.isdisjoint((database, None)):
+            return True
+        return not self.names.isdisjoint(((database, table), (None, table)))
+
+
+def tables_of(database: str, table: str | None, ddl: str | None) -> Tables:
+    """The tables that a record changes: its own and those that its statement names, none where that has no
+    effect; all of its database where neither tells a table.
+    """
+    try:
+        statements = [one for one in statements_of(ddl or "") if not isinstance(one, E.NoEffect)]
+    except DdlError:
+        return _of_unread(database, table, ddl or "")
+    names = [name for statement in statements for name in _names(statement)]
+    whole = [name for statement in statements for name in _databases(statement)]
+    return _tables(database, [*([(database, table)] if table and statements else []), *names], whole)
+
+
+def _of_unread(database: str, table: str | None, ddl: str) -> Tables:
+    tables, whole = rewound(ddl)
+    names = [*targets(ddl), *tables, *([(database, table)] if table else [])]
+    if ddl.lstrip().upper().startswith("FLASHBACK CLUSTER"):
+        return Tables(frozenset(), frozenset([None]))
+    databases = [whole] if whole is not None else [] if names else [database]
+    return _tables(database, names, databases)
+
+
+def _tables(database: str, names: Sequence[E.Name], databases: Iterable[str]) -> Tables:
+    anywhere = any(written is not None and written != database for written, _ in names)
+    session = None if anywhere else name_key(database)
+    found = ((session if own is None else name_key(own), name_key(table)) for own, table in names)
+    return Tables(frozenset(found), frozenset(map(name_key, databases)))
+
+
+def _databases(statement: E.Statement) -> list[str]:
+    match statement:
+        case E.DropDatabase(database):
+            return [database]
+        case E.RecoverDatabase(database, to):
+            return [database, *([to] if to is not None else [])]
+        case _:
+            return []
+
+
+def _names(statement: E.Statement) -> Iterator[E.Name]:
+    match statement:
+        case E.CreateTable() | E.CreateTableLike() | E.TruncateTable() | E.RecoverTable():
+            yield statement.database, statement.table
+            if isinstance(statement, E.RecoverTable) and statement.to is not None:
+                yield statement.database, statement.to
+        case E.AlterTable():
+            yield statement.database, statement.table
+            for edit in statement.edits:
+                if isinstance(edit, E.RenameTo):
+                    yield edit.to
+                elif isinstance(edit, E.ExchangePartition):
+                    yield edit.table
+        case E.RenameTable(pairs):
+            yield from (name for pair in pairs for name in pair)
+        case E.DropTable(tables):
+            yield from tables
+        case _:
+            pass
