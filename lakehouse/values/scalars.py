@@ -8,6 +8,7 @@ partial) stays as it is.
 
 import binascii
 import functools
+import math
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -121,6 +122,21 @@ def decimal_of_double(value: float, scale: int) -> Any:
     """
     number = Decimal(repr(value))
     return f"{number:f}" if abs(number).scaleb(scale) < 10**DOUBLE_DIGITS else {"double": value}
+
+
+def is_rounded(value: Any, scale: int | None) -> bool:
+    """Whether a number that was a DECIMAL and became a double may not be that DECIMAL any more: it has more
+    digits than every double keeps, and doubles of its size lie further apart than decimals of that scale (None:
+    not known).
+    """
+    if type(value) is not int and type(value) is not float:
+        return False
+    try:
+        double = float(value)
+    except OverflowError:
+        return True
+    digits = Decimal(repr(double)).normalize().as_tuple().digits
+    return len(digits) > DOUBLE_DIGITS and (scale is None or Decimal(math.ulp(double)).scaleb(scale) > 1)
 
 
 def instant(clock: str) -> str:

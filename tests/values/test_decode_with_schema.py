@@ -80,6 +80,12 @@ RESOLVED = [
     ("decimal(10,2)", "ticdc-debezium", 100, "100.00"),
     ("decimal", "ticdc-debezium", 12.5, "12.5"),
     ("decimal", "ticdc-debezium", 1e22, "10000000000000000000000"),
+    ("decimal(20,4)", "ticdc-debezium", 123456789012.3456, "123456789012.3456"),
+    ("decimal(30,2)", "ticdc-debezium", 12345678901234567.89, {"double": 12345678901234568.0}),
+    ("decimal(20,0)", "ticdc-debezium", 4503599627370497, "4503599627370497"),
+    ("decimal(20,0)", "ticdc-debezium", 12345678901234567000, {"double": 12345678901234567000}),
+    ("decimal(20,0)", "ticdc-debezium", 10**400 + 1, {"double": 10**400 + 1}),
+    ("decimal", "ticdc-debezium", 0.1 + 0.2, {"double": 0.1 + 0.2}),
     ("decimal unsigned", "ticdc-debezium", 0.0, "0"),
     ("decimal", "ticdc-open", "12.50", "12.50"),
     (
