@@ -61,8 +61,7 @@ _OLD_NEGATIVE_TIME = re.compile(r"-\d{2,3}:\d\d:(?:03|\d\d\.(?:147483|147000|048
 _LONG_NUMBER = re.compile(r"-?\d{1,65}\.(\d{1,130})", re.A)
 
 # what a number of any type of the server stays far below, and JSON and Python can write
-_MAX_BYTES = 400
-_MAX_SCALE = 400
+_MAX_BYTES = _MAX_SCALE = 400
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
@@ -359,7 +358,8 @@ def _read_vector(_: ColumnType, __: Modes) -> Rule:
     )
 
 
-_TEXTS = dict.fromkeys(("integer", "year", "bit"), lambda _, __: integer_text) | dict.fromkeys(("enum", "set"), _read_label)
+_NUMBERS = dict.fromkeys(("integer", "year", "bit"), lambda _, __: integer_text)
+_TEXTS = _NUMBERS | dict.fromkeys(("enum", "set"), _read_label)
 _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
     "integer": _read_integer,
     "decimal": _read_decimal,

@@ -125,9 +125,8 @@ def decimal_of_double(value: float, scale: int) -> Any:
 
 
 def is_rounded(value: Any, scale: int | None) -> bool:
-    """Whether a number that was a DECIMAL and became a double may not be that DECIMAL any more: it has more
-    digits than every double keeps, and doubles of its size lie further apart than decimals of that scale (None:
-    not known).
+    """Whether a double may have been another DECIMAL of that scale (None: not known): it has more digits than
+    every double keeps, and doubles of its size lie further apart than such decimals.
     """
     if type(value) is not int and type(value) is not float:
         return False
