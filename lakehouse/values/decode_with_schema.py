@@ -205,9 +205,8 @@ def _read_native_decimal(column_type: ColumnType, modes: Modes) -> Rule:
 
 def _read_tidb_decimal(column_type: ColumnType, modes: Modes) -> Rule:
     """The same of TiCDC, which sends doubles: of long numbers they may not tell all digits."""
-    read = _read_decimal(column_type, modes)
-    scale = None if column_type.length is None else column_type.scale or 0
-    return lambda value: {"double": value} if is_rounded(value, scale) else read(value)
+    read, digits, scale = _read_decimal(column_type, modes), column_type.length, column_type.scale or 0
+    return lambda value: {"double": value} if is_rounded(value, digits, scale) else read(value)
 
 
 def _scaled(value: Any, scale: Any) -> Any:

@@ -124,9 +124,9 @@ def decimal_of_double(value: float, scale: int) -> Any:
     return f"{number:f}" if abs(number).scaleb(scale) < 10**DOUBLE_DIGITS else {"double": value}
 
 
-def is_rounded(value: Any, scale: int | None) -> bool:
-    """Whether a double may have been another DECIMAL of that scale (None: not known): it has more digits than
-    every double keeps, and doubles of its size lie further apart than such decimals.
+def is_rounded(value: Any, digits: int | None, scale: int) -> bool:
+    """Whether a double may have been another DECIMAL of so many digits (None: not known) and that scale: it is
+    beyond them, or has more digits than every double keeps where doubles lie further apart than such decimals.
     """
     if type(value) is not int and type(value) is not float:
         return False
@@ -134,8 +134,11 @@ def is_rounded(value: Any, scale: int | None) -> bool:
         double = float(value)
     except OverflowError:
         return True
-    digits = Decimal(repr(double)).normalize().as_tuple().digits
-    return len(digits) > DOUBLE_DIGITS and (scale is None or Decimal(math.ulp(double)).scaleb(scale) > 1)
+    shown = Decimal(repr(double)).normalize()
+    if digits is not None and abs(shown) >= 10 ** (digits - scale):
+        return True
+    is_long = len(shown.as_tuple().digits) > DOUBLE_DIGITS
+    return is_long and (digits is None or Decimal(math.ulp(double)).scaleb(scale) > 1)
 
 
 def instant(clock: str) -> str:

@@ -91,9 +91,10 @@ RESOLVED = [
     (
         "decimal(65,30)",
         "ticdc-debezium",
-        1e35,
-        "100000000000000000000000000000000000.000000000000000000000000000000",
+        1e34,
+        "10000000000000000000000000000000000.000000000000000000000000000000",
     ),
+    ("decimal(65,30)", "ticdc-debezium", 1e35, {"double": 1e35}),  # 35 nines before the point and 30 behind
     ("decimal(10,2)", "debezium", "AfQ=", "5.00"),
     ("decimal(10,2)", "debezium", "/gw=", "-5.00"),
     ("decimal(10,4)", "debezium", "BQ==", "0.0005"),
