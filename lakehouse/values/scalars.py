@@ -125,8 +125,9 @@ def decimal_of_double(value: float, scale: int) -> Any:
 
 
 def is_rounded(value: Any, digits: int | None, scale: int) -> bool:
-    """Whether a double may have been another DECIMAL of so many digits (None: not known) and that scale: it is
-    beyond them, or has more digits than every double keeps where doubles lie further apart than such decimals.
+    """Whether a double may have been another DECIMAL of so many digits (None: not known) and that scale: it
+    is beyond them, or has more digits than every double keeps where doubles lie further apart than such
+    decimals.
     """
     if type(value) is not int and type(value) is not float:
         return False
