@@ -16,7 +16,15 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message, RowChange
 from lakehouse.formats import STORAGE_FORMAT, decode_message
-from lakehouse.formats.ticdc.storage_csv import META_PREFIX, Dialect, bare_words
+from lakehouse.formats.ticdc.storage_csv import (
+    META_PREFIX,
+    Broken,
+    Dialect,
+    Row,
+    bare_words,
+    read_settings,
+    split,
+)
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify, setting
 from lakehouse.formats.ticdc.storage_schema import read_definition
 from lakehouse.schema import parse_type
@@ -30,6 +38,8 @@ _BY_ID = re.compile(r"[0-9]+/[0-9]{10,19}(?:/[0-9]{4}(?:-[0-9]{2}){0,2})?")
 _FLAGS = ("output-handle-key", "output-old-value", "include-commit-ts")
 _BINARY = "binary-encoding-method"
 _NULLS = ("", "NULL", "null")
+_ROWS = 16  # of a file
+_FIRST_TSO, _DECADES = 1 << 58, 30 * 366 * 86_400_000 << 18  # of 2004; those of thirty years
 _CERTAIN = 16  # characters of base64 that no chance makes hexadecimal digits in hexadecimal
 
 
@@ -50,7 +60,10 @@ def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, st
     if detected["protocol"] == "csv":
         _detect_dialect(_table_of(*files[0]), sample, detected)
         _detect_null([message.value or b"" for _, message in files], detected)
-        _detect_fields(_samples(files, detected["terminator"].encode()), detected)
+        samples = _samples(files, detected["terminator"].encode())
+        if "include-commit-ts" not in detected and _has_commit_ts(samples, detected):
+            detected["include-commit-ts"] = "true"
+        _detect_fields(samples, detected)
     else:
         detected.setdefault(
             "enable-tidb-extension",
@@ -121,6 +134,37 @@ def _detect_null(samples: list[bytes], detected: dict[str, str]) -> None:
     )
     if len(words) == 1:
         detected["null"] = words.pop().decode(errors="replace")
+
+
+def _has_commit_ts(samples: list[Message], detected: Mapping[str, str]) -> bool:
+    """Whether the field behind the names can only be a commit ts: in all rows it is a TSO, not below the
+    table's version. Where VIRTUAL columns are not known, the number of fields does not tell.
+    """
+    try:
+        dialect = read_settings(detected).dialect
+    except DecodeError:
+        return False
+    found = [
+        _is_behind(row, file.version)
+        for message in samples
+        if isinstance(file := classify(message.path or "", detected), DataFile)
+        for row in itertools.islice(_rows(message.value or b"", dialect), _ROWS)
+    ]
+    return bool(found) and all(found)
+
+
+def _rows(data: bytes, dialect: Dialect) -> Iterator[Row | Broken]:
+    """The rows of a file, as far as they can be told apart, without its header."""
+    header, ending, _ = data.partition(dialect.terminator)
+    position: int | None = len(header + ending) if header.startswith(_HEADER) else 0
+    while position is not None and position < len(data):
+        row, position = split(data, position, dialect)
+        yield row
+
+
+def _is_behind(row: Row | Broken, version: int) -> bool:
+    value = b"" if isinstance(row, Broken) or len(row) < 4 else row[3] or b""
+    return value.isdigit() and version >= _FIRST_TSO and version <= int(value) < version + _DECADES
 
 
 def _samples(files: list[tuple[DataFile, Message]], terminator: bytes) -> list[Message]:

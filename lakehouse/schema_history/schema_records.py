@@ -6,7 +6,16 @@ from typing import Any
 
 from lakehouse.ddl_effects import Drop, Effect, Retype
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.schema import Column, ColumnType, GoldKeeps, TableSchema, make_schema, name_key, parse_type
+from lakehouse.schema import (
+    INTEGER_BITS,
+    Column,
+    ColumnType,
+    GoldKeeps,
+    TableSchema,
+    make_schema,
+    name_key,
+    parse_type,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ def shape_of_rows(
     position order; None where there are none.
 
     A column whose type no message tells (Debezium without schemas, TiCDC's strings) is there all the same.
+    One that a statement has widened, which the feed does not have, has the wider type from its beginning on.
     """
     types: dict[str, str] = {}
     keys: tuple[str, ...] = ()
@@ -53,8 +63,34 @@ def shape_of_rows(
     for told, names, key_names, place in rows:
         first, keys, told, names = first or place, keys or tuple(key_names), told or {}, list(names)
         for column in [*told] if told.keys() >= set(names) else [*names, *told]:
-            types[column] = types.get(column) or told.get(column, "")
+            types[column] = _of_both(types.get(column, ""), told.get(column, ""))
     return Shape(types, keys, first) if first else None
+
+
+def _of_both(known: str, told: str) -> str:
+    """The type that holds the values of two; the first of those that have none in common."""
+    if known == told or not known or not told:
+        return known or told
+    one, other = parse_type(known), parse_type(told)
+    if one.family == other.family == "integer":
+        return _integer_of_both(one, other)
+    if one.family == other.family == "decimal" and one.length and other.length:
+        scale = max(one.scale or 0, other.scale or 0)
+        whole = max(type_.length - (type_.scale or 0) for type_ in (one, other) if type_.length)
+        return f"decimal({whole + scale},{scale})"
+    if one.members and other.members[: len(one.members)] == one.members:
+        return told
+    if (one.base, other.base) == ("float", "double"):
+        return told
+    is_longer = one.base == other.base and (other.length or 0) > (one.length or 0)
+    return told if is_longer and one.family in ("datetime", "timestamp", "time", "bit") else known
+
+
+def _integer_of_both(one: ColumnType, other: ColumnType) -> str:
+    unsigned = one.unsigned and other.unsigned
+    bits = max(INTEGER_BITS[each.base] + (each.unsigned and not unsigned) for each in (one, other))
+    base = next((base for base, most in INTEGER_BITS.items() if most >= bits), "")
+    return f"{base}{' unsigned' if unsigned else ''}" if base else "decimal(20,0)"
 
 
 def inferred_schema(shape: Shape) -> TableSchema:

@@ -287,20 +287,20 @@ class _Walk:
 
     def numbers(self, newest: DataFile, known: Mapping[int, str], index: FileInfo) -> None:
         """The files up to and beyond the index that have not landed, and the last one that has: a crash may
-        rewrite it.
+        rewrite it. Of numbers of two widths (file-index-width was changed) both are looked for.
         """
         last, behind = max(known), len(newest.extension) + 1
         stem = f"{newest.folder}/CDC" + (f"_{newest.dispatcher}_" if newest.dispatcher else "")
-        width = min(len(path) for path in (*known.values(), newest.path)) - len(stem) - behind
+        widths = {len(path) - len(stem) - behind for path in (min(known.values(), key=len), newest.path)}
 
         def look(number: int) -> bool:
-            path = f"{stem}{number:0{width}}.{newest.extension}"
-            info = self.files.stat(path)
+            paths = {f"{stem}{number:0{width}}.{newest.extension}" for width in widths}
+            info = next((info for path in sorted(paths) if (info := self.files.stat(path))), None)
             if info:
-                self.here[newest.folder].add(path)
+                self.here[newest.folder].add(info.path)
                 self.consider(info)
             elif last < number <= newest.number and not self.is_settled(index):
-                self.pending.append(path)
+                self.pending.append(max(paths))
             return info is not None
 
         for number in sorted({*range(1, newest.number + 1)} - known.keys() | {last}):

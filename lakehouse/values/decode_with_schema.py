@@ -37,6 +37,7 @@ from lakehouse.values.scalars import (
     ZONED,
     decimal_of_double,
     instant,
+    is_rounded,
     timestamp_utc,
     whole_milliseconds,
     whole_nanoseconds,
@@ -60,8 +61,7 @@ _OLD_NEGATIVE_TIME = re.compile(r"-\d{2,3}:\d\d:(?:03|\d\d\.(?:147483|147000|048
 _LONG_NUMBER = re.compile(r"-?\d{1,65}\.(\d{1,130})", re.A)
 
 # what a number of any type of the server stays far below, and JSON and Python can write
-_MAX_BYTES = 400
-_MAX_SCALE = 400
+_MAX_BYTES = _MAX_SCALE = 400
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
@@ -88,10 +88,6 @@ def _chain(first: Rule | None, second: Rule | None) -> Rule | None:
 
 
 # --- Canal and DTS: numbers as text
-
-
-def _read_number(_: ColumnType, __: Modes) -> Rule:
-    return integer_text
 
 
 def _read_label(column_type: ColumnType, _: Modes) -> Rule:
@@ -191,23 +187,26 @@ def _read_native_decimal(column_type: ColumnType, modes: Modes) -> Rule:
     """The same of a connector, whose doubles are DECIMALs in mode `double`. Elsewhere decimal.format=NUMERIC
     has written them in full, long ones as text: with other decimals than the column's it was a double.
     """
-    read, mode, scale = (
-        _read_decimal(column_type, modes),
-        modes.get("decimal.handling.mode"),
-        column_type.scale,
-    )
+    read, mode = _read_decimal(column_type, modes), modes.get("decimal.handling.mode")
+    scale = column_type.scale or 0
 
     def decimal(value: Any) -> Any:
         if type(value) is str and (found := _LONG_NUMBER.fullmatch(value)) is not None:
             if mode == "double":
                 return float(value)
-            if mode is None and len(found[1]) != (scale or 0) and column_type.length is not None:
+            if mode is None and len(found[1]) != scale and column_type.length is not None:
                 return {"double": float(value)}
         if type(value) is float and mode != "double":
-            return decimal_of_double(value, scale or 0)
+            return decimal_of_double(value, scale)
         return read(value)
 
     return decimal
+
+
+def _read_tidb_decimal(column_type: ColumnType, modes: Modes) -> Rule:
+    """The same of TiCDC, which sends doubles: of long numbers they may not tell all digits."""
+    read, digits, scale = _read_decimal(column_type, modes), column_type.length, column_type.scale or 0
+    return lambda value: {"double": value} if is_rounded(value, digits, scale) else read(value)
 
 
 def _scaled(value: Any, scale: Any) -> Any:
@@ -358,7 +357,8 @@ def _read_vector(_: ColumnType, __: Modes) -> Rule:
     )
 
 
-_TEXTS = dict.fromkeys(("integer", "year", "bit"), _read_number) | dict.fromkeys(("enum", "set"), _read_label)
+_NUMBERS = dict.fromkeys(("integer", "year", "bit"), lambda _, __: integer_text)
+_TEXTS = _NUMBERS | dict.fromkeys(("enum", "set"), _read_label)
 _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
     "integer": _read_integer,
     "decimal": _read_decimal,
@@ -394,6 +394,6 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "vector": read_told_vector,
         "timestamp": _read_zoned,
     },
-    "ticdc-debezium": _DEBEZIUM,
+    "ticdc-debezium": _DEBEZIUM | {"decimal": _read_tidb_decimal},
     "debezium": _DEBEZIUM | {"decimal": _read_native_decimal, "text": _read_uuid},
 }

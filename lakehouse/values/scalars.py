@@ -8,6 +8,7 @@ partial) stays as it is.
 
 import binascii
 import functools
+import math
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -121,6 +122,24 @@ def decimal_of_double(value: float, scale: int) -> Any:
     """
     number = Decimal(repr(value))
     return f"{number:f}" if abs(number).scaleb(scale) < 10**DOUBLE_DIGITS else {"double": value}
+
+
+def is_rounded(value: Any, digits: int | None, scale: int) -> bool:
+    """Whether a double may have been another DECIMAL of so many digits (None: not known) and that scale: it
+    is beyond them, or has more digits than every double keeps where doubles lie further apart than such
+    decimals.
+    """
+    if type(value) is not int and type(value) is not float:
+        return False
+    try:
+        double = float(value)
+    except OverflowError:
+        return True
+    shown = Decimal(repr(double)).normalize()
+    if digits is not None and abs(shown) >= 10 ** (digits - scale):
+        return True
+    is_long = len(shown.as_tuple().digits) > DOUBLE_DIGITS
+    return is_long and (digits is None or Decimal(math.ulp(double)).scaleb(scale) > 1)
 
 
 def instant(clock: str) -> str:

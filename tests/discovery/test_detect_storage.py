@@ -134,3 +134,23 @@ def test_the_settings_are_those_of_the_most_rows(tmp_path: Path) -> None:
     found = detected(tmp_path, b'"I","t","s",1,"cut o', row, row)
 
     assert found["include-commit-ts"] == "true"
+
+
+@pytest.mark.parametrize("header", [b"", b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,id\r\n"])
+def test_a_commit_ts_is_no_column_though_an_unknown_virtual_one_makes_the_fields_fit(
+    header: bytes, tmp_path: Path
+) -> None:
+    rows = b"".join(b'"I","t","s",47060711053774028%d,1,"AAE="\r\n' % last for last in (8, 9))
+
+    assert detected(tmp_path, header + rows)["include-commit-ts"] == "true"
+
+
+@pytest.mark.parametrize("value", [b"470607110537740287", b"1729382256910270464", b"7", b"\\N"])
+def test_a_number_that_is_no_time_behind_the_table_s_version_is_a_column(
+    value: bytes, tmp_path: Path
+) -> None:
+    row = b'"I","t","s",%s,"AAE=",2\r\n'
+
+    found = detected(tmp_path, row % b"470607110537740289" + row % value)
+
+    assert found["include-commit-ts"] == "false"

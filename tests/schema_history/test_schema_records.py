@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from lakehouse.events import Message
 from lakehouse.schema_history.schema_records import Shape, shape_of_rows
 from tests.support.engine import Memory
@@ -93,3 +95,33 @@ def test_a_ddl_that_tells_the_columns_settles_the_types_of_the_rows_before_it() 
     assert memory.tables(memory.reach) == {
         "d.t": [{"id": 1, "a": "2022-01-08", "z": 4}, {"id": 2, "a": "2022-01-09", "z": 5}]
     }
+
+
+@pytest.mark.parametrize(
+    ("told", "both"),
+    [
+        (("int", "bigint"), "bigint"),
+        (("bigint", "int"), "bigint"),
+        (("smallint unsigned", "int unsigned"), "int unsigned"),
+        (("int unsigned", "int"), "bigint"),
+        (("tinyint unsigned", "smallint"), "smallint"),
+        (("bigint unsigned", "bigint"), "decimal(20,0)"),
+        (("decimal(10,2)", "decimal(12,4)"), "decimal(12,4)"),
+        (("decimal(10,4)", "decimal(10,2)"), "decimal(12,4)"),
+        (("decimal", "decimal(10,2)"), "decimal"),
+        (("enum('a','b')", "enum('a','b','c')"), "enum('a','b','c')"),
+        (("enum('a','b')", "enum('b','a','c')"), "enum('a','b')"),
+        (("float", "double"), "double"),
+        (("datetime", "datetime(3)"), "datetime(3)"),
+        (("datetime(6)", "datetime(3)"), "datetime(6)"),
+        (("varchar(10)", "varbinary(20)"), "varchar(10)"),
+        (("int", "varchar(10)"), "int"),
+        (("", "int"), "int"),
+    ],
+)
+def test_a_column_that_a_statement_has_widened_without_a_word_has_the_wider_type(
+    told: tuple[str, str], both: str
+) -> None:
+    rows = [({"a": text}, ["a"], (), place) for text, place in zip(told, (FIRST, NEXT), strict=True)]
+
+    assert shape_of_rows(rows) == Shape({"a": both}, (), FIRST)

@@ -258,6 +258,21 @@ def test_a_folder_without_an_index_is_listed_and_numbers_may_outgrow_their_width
     assert lander.paths() == ["d/old/5/CDC000002.csv", "d/new/5/CDC1000000.csv"]
 
 
+@pytest.mark.parametrize(("before", "after"), [(6, 20), (20, 6)])
+def test_numbers_of_another_width_are_found(tree: Tree, before: int, after: int) -> None:
+    """As behind a change of file-index-width, or an upgrade from a release that had another default."""
+    lander = Lander(tree, CSV)
+    tree.put(f"d/new/5/CDC{1:0{before}}.csv")
+    tree.index("d/new/5", f"CDC{1:0{before}}.csv")
+    lander.scan()
+
+    for number in (2, 3, 4):
+        tree.put(f"d/new/5/CDC{number:0{after}}.csv")
+    tree.index("d/new/5", f"CDC{3:0{after}}.csv")
+
+    assert lander.paths() == [f"d/new/5/CDC{number:0{after}}.csv" for number in (2, 3, 4)]
+
+
 def test_closed_folders_are_not_looked_at_but_by_a_sweep(tree: Tree) -> None:
     lander = Lander(tree, CSV)
     lander.scan()

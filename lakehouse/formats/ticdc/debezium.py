@@ -36,7 +36,6 @@ from lakehouse.formats.debezium.connect_schema import (
 )
 from lakehouse.formats.debezium.envelope import Frame, TableChange, key_image, primary_key, schema_columns
 from lakehouse.formats.row_images import halves, image_flags
-from lakehouse.formats.ticdc.storage_schema import is_hidden
 from lakehouse.formats.wire_json import read_json
 
 FORMAT = "ticdc-debezium"
@@ -104,6 +103,7 @@ def _row_changes(message: Message, payload: _Payload, op: str, schema: bytes | N
     if columns is not None:
         before, after = columns.canonical(before), columns.canonical(after)
     names = tuple(sorted(key_image(message.key)))
+    types = _types(schema, tuple((before if after is None else after) or ())) if schema else None
     flags = image_flags(before, after)
     for index, half in enumerate(halves(op, names, before, after)):
         yield RowChange(
@@ -118,17 +118,24 @@ def _row_changes(message: Message, payload: _Payload, op: str, schema: bytes | N
             after=half.after,
             index=index,
             encoding=encoding,
-            types=columns.types if columns else None,
+            types=types,
             flags=flags,
         )
 
 
 @cached
 def _columns(schema: bytes) -> Columns | None:
-    found = embedded(schema, "after", _column) or embedded(schema, "before", _column)
-    if found is None or found.types is None:
-        return found
-    return found._replace(types={name: text for name, text in found.types.items() if not is_hidden(name)})
+    return embedded(schema, "after", _column) or embedded(schema, "before", _column)
+
+
+@cached
+def _types(schema: bytes, names: tuple[str, ...]) -> dict[str, str]:
+    """The SQL types of a row's columns. Others that a schema lists are VIRTUAL, or an expression index's:
+    rows are whole, and have no such column.
+    """
+    columns = _columns(schema)
+    told = columns.types if columns else None
+    return {name: text for name, text in (told or {}).items() if name in names}
 
 
 def _column(field: Field) -> Column:

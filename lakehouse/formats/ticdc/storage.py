@@ -60,6 +60,7 @@ from lakehouse.formats.ticdc.storage_layout import (
     has_commit_ts,
     read_checkpoint,
     setting,
+    virtual_columns,
 )
 from lakehouse.formats.ticdc.storage_rows import Place, csv_rows
 from lakehouse.formats.ticdc.storage_schema import TableDefinition, column_record, is_hidden, read_definition
@@ -75,8 +76,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         case DataFile() as file:
             yield from _data(file, message, message.value, options)
         case SchemaFile() as file:
-            rank = DDL if has_commit_ts(options) else 0
-            yield _schema_change(file, read_definition(message.value), message, rank)
+            yield _schema_change(file, read_definition(message.value), message, options)
         case Checkpoint():
             checkpoint = read_checkpoint(message.value)
             if has_commit_ts(options):
@@ -88,15 +88,16 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
 
 
 def _schema_change(
-    file: SchemaFile, definition: TableDefinition, message: Message, rank: int
+    file: SchemaFile, definition: TableDefinition, message: Message, options: Mapping[str, str]
 ) -> SchemaChange:
     """A DDL, or a schema record."""
     database, table = _name(file, definition, message)
     commit_ts = definition.table_version or file.version
     seen = (column for column in definition.columns if not is_hidden(column.column_name))
-    columns = [column_record(column) for column in seen] if table else None
+    virtual = virtual_columns(options, database, table or "")
+    columns = [column_record(column, virtual) for column in seen] if table else None
     primary_key = definition.primary_key if table else None
-    position = (message.epoch, commit_ts, rank, 0, 0, 0)
+    position = (message.epoch, commit_ts, DDL if has_commit_ts(options) else 0, 0, 0, 0)
     return SchemaChange(
         "ddl" if definition.query else "schema",
         database,

@@ -57,15 +57,14 @@ class Broken(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How the sink writes: its dialect, the meta fields of a record, the encoding of binary values, the zone
-    of timestamps, and the columns that it does not send.
+    """How the sink writes: its dialect, the meta fields of a record, the encoding of binary values, and the
+    zone of timestamps.
     """
 
     dialect: Dialect
     meta: tuple[str, ...]
     binary: str
     zone: str
-    virtual: frozenset[str]
 
 
 META = {
@@ -103,7 +102,6 @@ def read_settings(options: Mapping[str, str]) -> Settings:
         meta,
         setting(options, "binary-encoding-method"),
         setting(options, "time_zone"),
-        virtual=frozenset(name.strip() for name in setting(options, "virtual-columns").split(",")),
     )
 
 

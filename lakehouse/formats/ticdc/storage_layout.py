@@ -47,6 +47,13 @@ def has_commit_ts(options: Mapping[str, str]) -> bool:
     )
 
 
+def virtual_columns(options: Mapping[str, str], database: str, table: str) -> frozenset[str]:
+    """The columns of a table that a setting says are VIRTUAL."""
+    prefix = f"{database}.{table}."
+    names = (name.strip() for name in setting(options, "virtual-columns").split(","))
+    return frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
+
 class DataFile(NamedTuple):
     """A data file. `schema` and `table` are None in a table-id path (`layout` "table-id", else "names"): its
     schema file tells them.

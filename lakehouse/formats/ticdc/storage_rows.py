@@ -37,7 +37,7 @@ from lakehouse.formats.ticdc.storage_csv import (
     split,
 )
 from lakehouse.formats.ticdc.storage_gaps import first_commit_ts
-from lakehouse.formats.ticdc.storage_layout import DataFile, sent_order
+from lakehouse.formats.ticdc.storage_layout import DataFile, sent_order, virtual_columns
 from lakehouse.formats.ticdc.storage_schema import is_hidden, read_definition, type_text
 from lakehouse.schema import parse_type
 from lakehouse.values.scalars import base64_text, number, timestamp_utc
@@ -68,8 +68,8 @@ def csv_rows(
     """The changes of one CSV file; `joined` are its headers: `schema` describes its table, `virtual` is a
     JSON list of columns that no row has, `orders` are those that the columns of older rows may have.
     """
-    virtual, settings = joined.get("virtual"), read_settings(options)
-    plan = _plan(joined["schema"] or b"", virtual, place.database, place.table, settings=settings)
+    named = virtual_columns(options, place.database, place.table)
+    plan = _plan(joined["schema"] or b"", joined.get("virtual"), named, read_settings(options))
     if (orders := joined.get("orders")) is not None:
         plan = plan.only(sent_order(place.file, first_commit_ts(place.file, data, options), orders))
     start, plan = _fitted(data, plan)
@@ -117,13 +117,11 @@ class _Plan(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, settings: Settings) -> _Plan:
+def _plan(schema: bytes, virtual: bytes | None, named: frozenset[str], settings: Settings) -> _Plan:
     """The plan for all columns of a schema file."""
     columns = read_definition(schema).columns
     types = {column.column_name: type_text(column) for column in columns}
     families = [parse_type(column.column_type).family for column in columns]
-    prefix = f"{database}.{table}."
-    named = {name.removeprefix(prefix) for name in settings.virtual if name.startswith(prefix)}
     known = msgspec.json.decode(virtual, type=list[str]) if virtual else ()
     return _Plan(
         settings,

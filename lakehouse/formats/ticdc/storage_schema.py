@@ -8,6 +8,7 @@ statements of the table's history tell them (lakehouse.formats.ticdc.storage_his
 """
 
 import functools
+from collections.abc import Container
 from typing import Annotated, Any
 
 import msgspec
@@ -101,8 +102,10 @@ def type_text(column: TableColumn) -> str:
     return (f"{base}({precision})" if sized and precision is not None and precision >= 0 else base) + unsigned
 
 
-def column_record(column: TableColumn) -> dict[str, Any]:
-    """The column as a schema record of silver; a default is the value's text, as the file gives it."""
+def column_record(column: TableColumn, virtual: Container[str]) -> dict[str, Any]:
+    """The column as a schema record of silver; a default is the value's text, as the file gives it. The names
+    of those that are VIRTUAL are not in the file.
+    """
     record: dict[str, Any] = {
         "name": column.column_name,
         "type": type_text(column),
@@ -110,4 +113,6 @@ def column_record(column: TableColumn) -> dict[str, Any]:
     }
     if column.column_default is not None:
         record["default"] = column.column_default
+    if column.column_name in virtual:
+        record["generated"] = "virtual"
     return record

@@ -223,6 +223,19 @@ def test_the_column_of_an_expression_index_is_no_column() -> None:
     assert one(message(row("c", None, {"id": 1}), schema=schema)).types == {"id": "int"}
 
 
+@pytest.mark.parametrize("op", ["c", "u", "d"])
+@pytest.mark.parametrize("names", [["id", "v", "a", "v"], ["id", "a", "v"]], ids=["new", "classic"])
+def test_a_virtual_column_that_the_schema_lists_is_no_column(names: list[str], op: str) -> None:
+    """Where no DDL is sent, which 8.5 does not, its table would lack a value of it in all rows."""
+    fields = [{"type": "int32", "field": name} for name in names]
+    schema = {"type": "struct", "fields": [{"type": "struct", "fields": fields, "field": "after"}]}
+    image = {"id": 1, "a": 2}
+
+    sent = row(op, None if op == "c" else image, None if op == "d" else image)
+
+    assert one(message(sent, schema=schema)).types == {"id": "int", "a": "int"}
+
+
 def test_an_enum_s_label_is_as_it_is_and_only_the_list_of_labels_has_commas_escaped() -> None:
     field = {
         "type": "string",

@@ -452,6 +452,16 @@ def test_a_header_tells_which_columns_were_sent_whatever_is_in_their_names() -> 
     assert event.after == {"id": 1, "a,b": 2, 'c"': 3, "d": 4}
 
 
+def test_a_virtual_column_that_the_settings_name_is_marked_in_a_schema_record() -> None:
+    """Else its table would lack a value of it in all rows."""
+    message = Message("storage", 0, 0, None, json.dumps(SCHEMA).encode(), path="d/t/meta/schema_400_1.json")
+
+    [record] = events_of(message, {"virtual-columns": "d.x.blob, d.t.text"})
+
+    assert isinstance(record, SchemaChange)
+    assert [column["name"] for column in record.columns or [] if "generated" in column] == ["text"]
+
+
 @pytest.mark.parametrize("rows_have_it", [False, True])
 def test_a_header_may_name_virtual_columns_that_no_row_has(rows_have_it: bool) -> None:
     names = ["id", "v", "n"]
