@@ -146,7 +146,7 @@ def _leaving_nothing(done: Done, log: OpsLog) -> Done | None:
     if not plans or plans[-1].whole or (reading is not None and is_read(done.next, reading)):
         return done
     whole = max((one.batch for one in plans if one.whole), default=max(log.summary.whole, default=0))
-    return next((one for one in log.all(Done) if one.batch == whole), None)
+    return next((one for one in log.counted(Done) if one.batch == whole), None)
 
 
 def published_ends(manifest: Manifest | None) -> dict[str, Position]:
