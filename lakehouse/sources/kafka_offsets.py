@@ -214,6 +214,18 @@ def has_more(following: Iterable[NextOffset], reading: Reading) -> bool:
     return any(one.offset > ends[one.place] for one in following if one.place in ends)
 
 
+def is_read(following: Iterable[NextOffset], reading: Reading) -> bool:
+    """Whether silver, which goes on at `following`, has read what passes over topics have landed up to the
+    last reading, and nothing else.
+    """
+    done = {one.place: one.offset for one in following}
+    places = {
+        (topic, reading.incarnations.get(topic, ""), number): end
+        for (topic, number), end in reading.following.items()
+    }
+    return all(done.get(place, 0) == end for place, end in places.items())
+
+
 def unread(
     reading: Reading | None, topics: Iterable[Topic], following: Mapping[Place, int]
 ) -> dict[Partition, int]:

@@ -70,7 +70,7 @@ def test_the_reasons_that_the_code_writes_have_their_remedies() -> None:
     assert "--code lost" in commands(loss_text(again))[-1]
     assert "--code lost" in commands(missing_text(file))[1]
     assert "epoch raise" in commands(change_text("shop", server))[0]
-    assert "rebuild silver" in commands(SilverRows(9, 2).losses[0])[0]
+    assert "rebuild silver" in commands(SilverRows(9, 7).losses[0])[0]
 
 
 def test_a_command_names_the_lake_and_the_source_where_they_are_not_the_default() -> None:

@@ -31,20 +31,26 @@ from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
 
 
 class SilverRows(NamedTuple):
-    """How many rows silver's changes are to have up to the last done batch, and how many are missing."""
+    """How many rows silver's changes are to have up to the last done batch, and how many they have."""
 
     expected: int
-    missing: int = 0
+    rows: int
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What the source is known to lack, in words."""
-        if not self.missing:
-            return ()
-        return (
-            f"silver has lost {self.missing} of {self.expected} changes since they were decoded: restore its "
-            "changes table to its newest version, or decode everything again with `lakehouse rebuild silver`",
-        )
+        """What the source is known to lack, or to have twice, in words."""
+        mend = "decode everything again with `lakehouse rebuild silver`"
+        if self.rows > self.expected:
+            return (
+                f"silver has {self.rows} changes, of which its batches have inserted {self.expected}: "
+                f"somebody else has written to its changes table; restore the version before that, or {mend}",
+            )
+        if self.rows < self.expected:
+            return (
+                f"silver has lost {self.expected - self.rows} of {self.expected} changes since they were "
+                f"decoded: restore its changes table to its newest version, or {mend}",
+            )
+        return ()
 
 
 class Reconciled(NamedTuple):
@@ -72,10 +78,10 @@ def silver_rows(log: OpsLog, last: Manifest | None, done: Done) -> SilverRows:
     changes = read_silver(log.spark, log.lake, log.source, "changes")
     expected = inserted_rows(log, last, done)
     if expected is not None and changes.count() == expected:
-        return SilverRows(expected)
+        return SilverRows(expected, expected)
     # a batch that is under way, or done by now, has rows that make up for none that are missing
     rows = changes.where(F.col("batch") <= done.batch).count()
-    return SilverRows(rows) if expected is None else SilverRows(expected, max(0, expected - rows))
+    return SilverRows(rows if expected is None else expected, rows)
 
 
 def inserted_rows(log: OpsLog, last: Manifest | None, done: Done) -> int | None:

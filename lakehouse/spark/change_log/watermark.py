@@ -25,7 +25,7 @@ from lakehouse.silver.partition_lives import (
     topic_ends,
     without_later_marks,
 )
-from lakehouse.sources.kafka_offsets import has_more, reading_of
+from lakehouse.sources.kafka_offsets import has_more, is_read, reading_of
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 from lakehouse.spark.silver.tables import read_silver
@@ -111,10 +111,13 @@ def source_watermark(
 
     The watermarks of records that landed since the broker's partitions were listed do not count yet: rows
     below them may be in a partition that is new. Bronze lists the partitions again once a pass has landed;
-    silver and gold may run beside that pass, or after one that has died.
+    silver and gold may run beside that pass, or after one that has died. Nor does what batches say that have
+    left records, where one watermark speaks of all of the source: it may have passed a statement, or the
+    beginning of a snapshot, of a topic that was not read so far.
     """
     last, partitions = log.last(Manifest), counting_partitions(done, log)
-    sure = _landed_before_listing(done, log)
+    is_one = any(mark.partition == WHOLE_SOURCE for mark in done.marks)
+    sure = (_leaving_nothing if is_one else _landed_before_listing)(done, log)
     marks = partition_watermarks(done if sure is None else sure)
     known = without_later_marks(published_ends(last), marks) if ends is None else ends
     position, holder = smallest(marks, partitions, known)
@@ -125,14 +128,25 @@ def source_watermark(
 
 def _landed_before_listing(done: Done, log: OpsLog) -> Done | None:
     """The last batch up to `done` that has no record which landed since the broker's partitions were listed;
-    None where every batch has one. Where one watermark speaks of all of the source, it counts the rows of
-    every partition.
+    None where every batch has one.
     """
     reading = reading_of(log.last(Read))
-    if reading is None or any(one.partition == WHOLE_SOURCE for one in done.marks):
+    if reading is None:
         return done
     batches = (done, *(one for one in reversed(log.counted(Done)) if one.batch < done.batch))
     return next((one for one in batches if not has_more(one.next, reading)), None)
+
+
+def _leaving_nothing(done: Done, log: OpsLog) -> Done | None:
+    """The last batch up to `done` that left no record unread of what had landed, or `done` where the passes
+    that have ended since brought no other; None where every batch left some.
+    """
+    plans = [one for one in log.counted(Planned) if one.batch <= done.batch and not one.again]
+    reading = reading_of(log.last(Read))
+    if not plans or plans[-1].whole or (reading is not None and is_read(done.next, reading)):
+        return done
+    whole = max((one.batch for one in plans if one.whole), default=max(log.summary.whole, default=0))
+    return next((one for one in log.counted(Done) if one.batch == whole), None)
 
 
 def published_ends(manifest: Manifest | None) -> dict[str, Position]:

@@ -28,6 +28,7 @@ from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, get_session, many_rows
+from lakehouse.spark.silver.spark_batch import staging_table
 from lakehouse.spark.table_versions import has_same_rows, history_of, version_of
 
 Entry = dict[str, Any]
@@ -97,9 +98,11 @@ def own_tables(log: OpsLog) -> list[tuple[str, str]]:
     bronze = [source, attachments_table(source)]
     names = ("rejected", "quality", "differences")
     ops = [log.table, log.archive.table, *(f"{source}_{name}" for name in names)]
+    suffixes = ["", *(f"_g{number}" for number in range(2, log.generation + 1))]
     return [
         *(("bronze", name) for name in bronze),
         *(("silver", f"{source}_{name}") for name in SILVER_TABLES),
+        *(("silver", staging_table(source, suffix)) for suffix in suffixes),
         *(("ops", name) for name in ops),
     ]
 

@@ -25,7 +25,7 @@ from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.operators import Floor
-from lakehouse.ops.records.silver import Done
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import (
@@ -90,8 +90,13 @@ def raise_floor(
 
 
 def taken_by_gold(log: OpsLog) -> tuple[Done, Manifest]:
-    """Silver's last batch, and gold's manifest of it; LakehouseError where gold is not as far as silver."""
-    done, manifest = log.last(Done), log.last(Manifest)
+    """Silver's last batch, and gold's manifest of it; LakehouseError where gold is not as far as silver, or a
+    batch is not done: late changes that it has written would go with the log, and be refused when it is done
+    again.
+    """
+    done, manifest, planned = log.last(Done), log.last(Manifest), log.last(Planned)
+    if planned is not None and (done is None or done.batch < planned.batch):
+        raise LakehouseError(f"{log.source}: a silver batch is not done yet; `lakehouse run` first")
     if done is None or manifest is None or manifest.batch != done.batch:
         raise LakehouseError(
             f"{log.source}: gold has not taken all that silver has; `lakehouse run gold` first"

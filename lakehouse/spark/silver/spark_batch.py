@@ -129,6 +129,11 @@ def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
         spark.conf.set(name, before)
 
 
+def staging_table(source: str, suffix: str) -> str:
+    """The staging table of a source, in the generation of silver whose log has this suffix."""
+    return f"_{source}_staging{suffix}"
+
+
 @contextmanager
 def staged(log: OpsLog, packed: DataFrame) -> Iterator[DataFrame]:
     """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging
@@ -141,7 +146,7 @@ def staged(log: OpsLog, packed: DataFrame) -> Iterator[DataFrame]:
         finally:
             kept.unpersist()
     else:
-        name = f"_{log.source}_staging{log.suffix}"
+        name = staging_table(log.source, log.suffix)
         log.lake.overwrite(packed, "silver", name)
         yield log.lake.read(log.spark, "silver", name)
 

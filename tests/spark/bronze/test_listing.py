@@ -14,7 +14,7 @@ from lakehouse.ops.records.bronze import Partitions, Read
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Generation
 from lakehouse.ops.records.record import Record
-from lakehouse.ops.records.silver import Done
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_offsets import Reading
 from lakehouse.spark.bronze import kafka, recordings
@@ -137,3 +137,31 @@ def test_the_transactions_of_a_feed_count_their_rows_in_every_partition() -> Non
     whole = structs.replace(whole, marks=(Mark("", WHOLE_SOURCE, (0, 20, 0, 0, 0, 0)),))
     log = log_of(Partitions(listed=(("t", 0),)), read(5), whole)
     assert source_watermark(whole, log)[0] == (0, 20, 0, 0, 0, 0)
+
+
+def spoken(batch: int, following: int, mark: int) -> Done:
+    """A batch of a feed with one watermark for all of its topics."""
+    of_all = Mark("", WHOLE_SOURCE, (0, mark, 0, 0, 0, 0))
+    return structs.replace(done(batch, [following], []), marks=(of_all,))
+
+
+def planned(batch: int, *, whole: bool, again: bool = False) -> Planned:
+    return Planned(batch=batch, generation="g", small=True, ranges=(), whole=whole, again=again)
+
+
+def test_the_watermark_of_all_topics_counts_once_none_has_records_that_are_landed_and_not_read() -> None:
+    first, second, third = spoken(1, 2, 10), spoken(2, 4, 20), spoken(3, 4, 20)
+    told = [read(6), planned(1, whole=True), first, planned(2, whole=False), second]
+    assert source_watermark(second, log_of(*told))[0] == (0, 10, 0, 0, 0, 0)
+
+    requeued = log_of(*told, planned(3, whole=False, again=True), third)
+    assert source_watermark(third, requeued)[0] == (0, 10, 0, 0, 0, 0)
+
+    none_is_whole = log_of(read(6), planned(2, whole=False), second)
+    assert source_watermark(second, none_is_whole)[0] == MIN_POSITION
+
+    pass_has_ended = log_of(*told, read(4))
+    assert source_watermark(second, pass_has_ended)[0] == (0, 20, 0, 0, 0, 0)
+
+    rest_is_read = log_of(*told, planned(3, whole=True), third)
+    assert source_watermark(third, rest_is_read)[0] == (0, 20, 0, 0, 0, 0)

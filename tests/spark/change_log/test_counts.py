@@ -9,7 +9,7 @@ from lakehouse.lineage import Interval
 from lakehouse.ops.progress import BronzeRows, Counts, TableSize
 from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log.change_counts import ChangeCounts, change_counts
-from lakehouse.spark.change_log.reconcile import expected_rows
+from lakehouse.spark.change_log.reconcile import SilverRows, expected_rows
 from lakehouse.spark.change_log.watermark import done_at
 from lakehouse.spark.gold.merge import Merged
 from lakehouse.spark.table_versions import Commit
@@ -97,3 +97,11 @@ def test_numbers_that_files_lack_are_found_among_what_is_held_and_what_has_lande
     numbered = ((1, 2), (2, 1), (2, 3))
     days = [f"k/t/500/2024-05-0{day}/CDC00000{number}.csv" for day, number in numbered]
     assert [file.path for file in unexplained({}, days, options)] == ["k/t/500/2024-05-02/CDC000002.csv"]
+
+
+def test_more_changes_than_silvers_batches_have_inserted_are_told_as_fewer_are() -> None:
+    assert SilverRows(9, 9).losses == ()
+    assert SilverRows(9, 7).losses[0].startswith("silver has lost 2 of 9 changes")
+    assert (
+        SilverRows(9, 11).losses[0].startswith("silver has 11 changes, of which its batches have inserted 9")
+    )

@@ -7,11 +7,11 @@ import pytest
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.records.gold import Intent
-from lakehouse.ops.records.operators import Dismissed, Floor
+from lakehouse.ops.records.operators import Dismissed, Floor, Generation
 from lakehouse.ops.records.record import Record
 from lakehouse.spark.gold.run import unpublished
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.operations.maintain import is_awaited, maintain, optimize_gold
+from lakehouse.spark.operations.maintain import is_awaited, maintain, optimize_gold, own_tables
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.table_versions import history_of
 from tests.support.lakes import quiet, run, write_recording
@@ -37,6 +37,12 @@ def test_what_counts_from_the_last_manifest_on_is_not_hidden_by_another_manifest
 def test_a_source_whose_last_run_has_published_is_maintained() -> None:
     assert not is_awaited(log_of(WRITES, FLOOR, GIVEN_UP, PUBLISHED))
     assert not is_awaited(log_of())
+
+
+def test_the_staging_tables_of_all_generations_are_maintained() -> None:
+    tables = own_tables(log_of(Generation(number=2)))
+
+    assert [name for _, name in tables if "staging" in name] == ["_shop_staging", "_shop_staging_g2"]
 
 
 def operations(spark: Any, lake: Lake, source: str) -> list[str]:

@@ -8,13 +8,15 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.api import open_lake
+from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
-from lakehouse.ops.progress import TableSnapshot
+from lakehouse.ops.progress import Counts, TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
@@ -26,6 +28,7 @@ from lakehouse.spark.operations.retention import (
     raise_floor,
     reason,
     silver_rows,
+    taken_by_gold,
     time_at,
     unfinished,
     unread,
@@ -36,7 +39,7 @@ from lakehouse.spark.readers.pages import LakePages
 from lakehouse.spark.silver.tables import silver_schema
 from tests.spark.gold.test_new_changes import canal_json, ddl, insert, numbered, watermark
 from tests.support.lakes import quiet, shown, write_recording
-from tests.support.records import table_entry
+from tests.support.records import log_of, manifest, table_entry
 
 
 def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> None:
@@ -52,6 +55,16 @@ def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> Non
     assert unread(lineage, place, entry("behind", (0, 250, 0, 0, 0, 0))) is None
     assert unread(lineage, place, entry("exact", None)) is None
     assert unread(lineage, (0, 5, 0, 0, 0, 0), None) is None
+
+
+def test_no_floor_is_raised_while_a_batch_of_silver_is_not_done() -> None:
+    """Late changes that it has written would go with the log. Needs no session."""
+    done = Done(batch=1, counts=Counts(), top=None, reach=None, next=(), marks=(), dead=(), tables=())
+    told = [done, manifest(batch=1)]
+    assert taken_by_gold(log_of(*told)) == (done, told[1])
+
+    with pytest.raises(LakehouseError, match="a silver batch is not done yet"):
+        taken_by_gold(log_of(*told, Planned(batch=2, generation="g", small=True, ranges=())))
 
 
 @pytest.mark.parametrize(
