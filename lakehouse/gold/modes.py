@@ -21,12 +21,11 @@ from lakehouse.fold.continuity import NO_BREAKS, Breaks
 from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, ChangeReader, image_text, row_key
 from lakehouse.fold.row_history import Known, RowHistory, plain, row_history
-from lakehouse.fold.steps import rekeyings, target_step
+from lakehouse.fold.steps import moved_keys, rekeyings, target_step
 from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, Last, Version, last_known, versions
 from lakehouse.gold.columns import kept_columns, lacking_cells, needed_cells
-from lakehouse.gold.masks import Mask, mask_of
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import (
     COMMIT_TS,
@@ -44,8 +43,8 @@ from lakehouse.gold.own_columns import (
     mode_word,
     source_part,
 )
+from lakehouse.gold.shown_images import shown_by
 from lakehouse.lineage import Lineage, key_ids
-from lakehouse.schema import TableSchema
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -170,6 +169,11 @@ class Mode:
         as_it_is = {key for key, one in said.items() if not (one.exclude or one.mask or one.hash)}
         return bool(self.ids) and as_it_is.issuperset(self.ids)
 
+    @cached_property
+    def _moved(self) -> Position | None:
+        """Up to where the last row of a log that has a key's values may be of another row of today."""
+        return moved_keys(self.lineage, self.target) if rekeyings(self.lineage, self.target) else None
+
     def rows(self, changes: Iterable[Change]) -> ModeRows:
         """All rows of the table, from all of its changes."""
         if self.word == "upsert":
@@ -196,7 +200,8 @@ class Mode:
         if any(row_key(row, self.row_ids) is None for row in known):
             return False
         if self.word == "append":
-            return not rekeyings(self.lineage, self.target) or all(map(_is_live, known))
+            moved = self._moved
+            return moved is None or all(_is_live(row) and row[POSITION] > moved for row in known)
         if self.word != "history":
             return True
         lives: dict[Any, list[tuple[int, int | None]]] = defaultdict(list)
@@ -368,27 +373,3 @@ def _standing(last: Last) -> tuple[bool, int, str]:
 
 def _is_live(row: Row) -> bool:
     return not row[DELETED] if DELETED in row else row[OP] != "delete"
-
-
-def shown_by(schema: TableSchema, options: GoldOptions, *, virtual: bool) -> Shown:
-    """The function that gives the part of a row that is compared: gold's columns."""
-    kept = kept_columns(schema, virtual=virtual)
-    chosen = {column.id: (options.column(column.name), column.type) for column in kept}
-    hidden = {column_id for column_id, (option, _) in chosen.items() if option.exclude}
-    hidden |= set(schema.keeps.hidden)
-    masks: dict[int, Mask] = {}
-    for column_id, (option, column_type) in chosen.items():
-        if word := "sha256" if option.hash else option.mask:
-            masks[column_id] = mask_of(word, column_type)
-    if not hidden and not masks:
-        return plain
-
-    def shown(row: Row) -> Any:
-        seen = {
-            name: masks[name](value) if name in masks else value
-            for name, value in plain(row).items()
-            if name not in hidden
-        }
-        return plain(seen)
-
-    return shown
