@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from lakehouse.events import Position
 from lakehouse.fold.row_history import plain
 from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Move, Row, Upstream, compile_kept
@@ -32,12 +33,15 @@ class Version(NamedTuple):
 
 
 class Last(NamedTuple):
-    """A row as it is, or as it was when it was deleted at `gone`."""
+    """A row as it is, or as it was when it was deleted at `gone`: by the entry at `place`, None where none
+    has changed a row that was known before the entries.
+    """
 
     row: Row
     step: int
     gone: int | None
     live: bool
+    place: Position | None = None
 
 
 def versions(
@@ -85,9 +89,10 @@ def last_known(entries: Iterable[Entry], known: Mapping[int, Last] | None = None
     found = dict(known or {})
     for entry in entries:
         if entry.after is not None:
-            found[entry.row] = Last(entry.after, entry.step, None, True)
+            found[entry.row] = Last(entry.after, entry.step, None, live=True, place=entry.position)
         elif entry.row in found and found[entry.row].live:
-            found[entry.row] = Last(entry.before or found[entry.row].row, entry.step, entry.time, False)
+            row = entry.before or found[entry.row].row
+            found[entry.row] = Last(row, entry.step, entry.time, live=False, place=entry.position)
     return found
 
 

@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from lakehouse.events import Position
+from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
 from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, ChangeReader, image_text, row_key
@@ -358,7 +358,7 @@ class Mode:
             for number, row in enumerate(known, 1)
         }
         for number, last in last_known(entries, before).items():
-            yield known[number - 1] if before.get(number) == last else self._soft_row(last)
+            yield known[number - 1] if last.place is None else self._soft_row(last)
 
     def _soft_row(self, last: Last) -> Row:
         row = self._keep(last.row, last.step)
@@ -366,9 +366,9 @@ class Mode:
         return row
 
 
-def _standing(last: Last) -> tuple[bool, int, str]:
-    """Which of rows with one key is shown, whatever their order."""
-    return last.live, last.gone or 0, image_text(last.row)
+def _standing(last: Last) -> tuple[bool, Position, str]:
+    """Which of rows with one key is shown: by position, since a clock may run backwards."""
+    return last.live, last.place or MIN_POSITION, image_text(last.row)
 
 
 def _is_live(row: Row) -> bool:

@@ -287,3 +287,43 @@ def test_a_window_after_a_change_of_the_key_goes_on_from_the_row_that_has_the_ke
     feed.row(7, "UPDATE", {"id": 1, "k": 5, "v": 3}, {"v": 2}, types=types, key=("k",))
 
     assert_windows_give_the_table(feed, MODES[word])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_deleted_rows_with_one_key_the_last_one_by_position_is_shown_whatever_the_clock_says(
+    turned: bool,
+) -> None:
+    feed, types = (
+        TiCDC().ddl(1, "CREATE TABLE `t` (`id` INT NOT NULL, `v` INT)"),
+        dict.fromkeys(("id", "v"), "int"),
+    )
+    for tick, kind, value in ((2, "INSERT", 1), (3, "INSERT", 2), (4, "DELETE", 2), (5, "DELETE", 1)):
+        feed.row(tick, kind, {"id": 1, "v": value}, types=types, key=())
+    feed.ddl(6, "ALTER TABLE `t` ADD PRIMARY KEY (`id`)")
+    [(lineage, changes)] = lineages(feed.memory)
+    changes = [change._replace(commit_ts=100 - change.position[1]) for change in changes]
+
+    rows = mode(feed.memory, lineage, place(7), MODES["soft"], Clock()).rows(
+        changes[::-1] if turned else changes
+    )
+
+    [row] = listed(mode(feed.memory, lineage, place(7), MODES["soft"], Clock()), rows.rows)
+    assert "('v', 1)" in row
+
+
+@pytest.mark.parametrize("word", ["history", "append", "soft"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_changes_of_several_partitions_at_one_offset_keep_their_own_times(word: str, turned: bool) -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT)")
+    for key in (1, 2):
+        feed.row(2, "INSERT", {"id": key, "v": 0}, types=dict.fromkeys(("id", "v"), "int"))
+    [(lineage, changes)] = lineages(feed.memory)
+    one, two = (change._replace(commit_ts=1000 * change.after["id"]) for change in changes if change.after)
+    gone = two._replace(op="delete", before=two.after, after=None, position=(0, 3, 0, 0, 0, 0))
+    both = [one, two, gone, gone._replace(before=one.after, commit_ts=7000)]
+    table = mode(feed.memory, lineage, place(4), MODES[word], Clock())
+
+    rows = table.rows(both[::-1] if turned else both).rows
+
+    alone = [table.rows(one).rows for one in (both[0::3], both[1:3])]
+    assert listed(table, rows) == listed(table, [row for found in alone for row in found])
