@@ -187,7 +187,7 @@ class Mode:
         if self.word == "append":
             rows = [self._log_row(entry) for entry in history.entries]
         elif self.word == "history":
-            rows = list(self._version_rows(versions(history.entries, self.shown).values()))
+            rows = list(self._version_rows(versions(history.entries, self.shown, keep=self._keep).values()))
         else:
             rows = self._soft_rows(last_known(history.entries).values())
         return self._result(rows, history)
@@ -241,7 +241,7 @@ class Mode:
             known[number] = sorted(before, key=lambda version: version.since)
         seeds = [Known(self._whole(last.row), last.until is None) for *_, last in known.values()]
         history = self._history(changes, seeds, self.target, since)
-        after = versions(history.entries, self.shown, known)
+        after = versions(history.entries, self.shown, known, keep=self._keep)
         return self._result(list(self._version_rows(after.values())), history)
 
     def _history(

@@ -327,3 +327,28 @@ def test_changes_of_several_partitions_at_one_offset_keep_their_own_times(word: 
 
     alone = [table.rows(one).rows for one in (both[0::3], both[1:3])]
     assert listed(table, rows) == listed(table, [row for found in alone for row in found])
+
+
+@pytest.mark.parametrize("word", MODES)
+@QUICK
+@given(seed=seeds, count=st.integers(0, 20), chance=seeds, slow=st.integers(1, 6))
+def test_windows_of_a_binlogs_clock_give_what_all_changes_at_once_give(
+    word: str, seed: int, count: int, chance: int, slow: int
+) -> None:
+    """Its commit times are no positions: they stand still and run backwards."""
+    history = History(seed, count)
+    silver, rand = told(history, chance), random.Random(chance)
+
+    for lineage, changes in lineages(silver):
+        changes = [
+            change._replace(commit_ts=(change.commit_ts or 0) // 10**slow - rand.randrange(3))
+            for change in changes
+        ]
+        gold: list[Row] = []
+        before: Position = (0, 0, 0, 0, 0, 0)
+        for at in sorted({change.position for change in changes}):
+            table = mode(silver, lineage, at, MODES[word], Clock())
+            fresh = [change for change in changes if before < change.position <= at]
+            gold = windowed(table, lineage, gold, before, changes, fresh)
+            before = at
+            assert listed(table, gold) == listed(table, table.rows(rand.sample(changes, k=len(changes))).rows)
