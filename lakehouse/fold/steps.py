@@ -15,13 +15,16 @@ def rekeyings(lineage: Lineage, upto: int) -> list[int]:
 
 
 def moved_keys(lineage: Lineage, upto: int) -> Position:
-    """The last step, up to `upto`, at which the key gets a column that it had not: a change below it that has
-    a key's values of today need not be about the row that has them.
+    """The last step, up to `upto`, before which a row could leave a key's values of today without a delete of
+    them: a row of a log below it need not be the last one of the row that has them. Without a key every
+    update is a delete and an insert.
     """
-    keys = {
-        index: set(key_ids(lineage, index)) for step in rekeyings(lineage, upto) for index in (step - 1, step)
-    }
-    moved = [index for index in rekeyings(lineage, upto) if not keys[index] or keys[index] - keys[index - 1]]
+    keys = {index: key_ids(lineage, index) for step in rekeyings(lineage, upto) for index in (step - 1, step)}
+    moved = [
+        index
+        for index in rekeyings(lineage, upto)
+        if keys[index - 1] and not (keys[index] and set(keys[index]) <= set(keys[index - 1]))
+    ]
     return max((lineage.steps[index].position for index in moved), default=MIN_POSITION)
 
 
