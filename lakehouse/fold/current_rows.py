@@ -40,6 +40,7 @@ from lakehouse.fold.row_edits import (
     Key,
     RowEdit,
     image_text,
+    in_order,
     row_key,
 )
 from lakehouse.fold.steps import clears, cuts, target_step
@@ -86,7 +87,7 @@ def fold(
     order. Not `whole`: they are not all, so that the first one of a row says nothing of those before it.
     """
     target = target_step(lineage, at)
-    ordered = sorted((change for change in changes if change.position <= at), key=attrgetter("position"))
+    ordered = in_order(change for change in changes if change.position <= at)
     folded = Folded()
     rows: list[Row] = []
     for piece, mine in _pieces(lineage, ordered, target, upstream=upstream, whole=whole):
@@ -205,7 +206,7 @@ def breaks_among(
     """
     if not keys:
         return NO_BREAKS
-    ordered = sorted((change for change in changes if change.position <= at), key=attrgetter("position"))
+    ordered = in_order(change for change in changes if change.position <= at)
     target, found = target_step(lineage, at), NO_BREAKS
     for piece, mine in _pieces(lineage, ordered, target, upstream=upstream, whole=whole):
         found = NO_BREAKS if clears(lineage, piece.start, piece.end) else found

@@ -22,13 +22,19 @@ def commits_of(
     """The commits that some changes belong to, and the time of the last one. `time` is that of the commit
     before them, which a commit without a time of its own has too.
     """
-    parts = 2 if by_commit else 6
     times: dict[Any, int | None] = {}
-    for commit, group in groupby(changes, key=lambda change: change.position[:parts]):
+    for commit, group in groupby(changes, key=lambda one: _commit(one.position, one.commit_ts, by_commit)):
         time = max((change.commit_ts for change in group if change.commit_ts is not None), default=time)
         times[commit] = time
-    commits = groupby(edits, key=lambda edit: edit.position[:parts])
+    commits = groupby(edits, key=lambda one: _commit(one.position, one.time, by_commit))
     return [Commit(times[commit], list(group)) for commit, group in commits], time
+
+
+def _commit(position: Position, time: int | None, by_commit: bool) -> Any:
+    """What changes of one commit have in common. In order of arrival several partitions have the same
+    positions: those are commits of their own.
+    """
+    return position[:2] if by_commit else (position, time)
 
 
 class Net(NamedTuple):

@@ -9,6 +9,8 @@ lacks columns, since only the row that it replaces has the others (keyless.py).
 
 import json
 from collections.abc import Iterable
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from lakehouse.events import INCREMENTAL, Position
@@ -43,12 +45,28 @@ class Change(NamedTuple):
     commit_ts: int | None = None
 
 
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """The changes in position order. Those of one position (of one commit at TiCDC, of several partitions in
+    order of arrival) stand by their commit times, then by what they say: however they were read, their order
+    is the same.
+    """
+    ordered = sorted(changes, key=attrgetter("position"))
+    if all(one.position != other.position for one, other in pairwise(ordered)):
+        return ordered
+    runs = (list(run) for _, run in groupby(ordered, key=attrgetter("position")))
+    return [change for run in runs for change in (sorted(run, key=_content) if len(run) > 1 else run)]
+
+
+def _content(change: Change) -> tuple[int, str]:
+    return change.commit_ts or 0, repr((change.op, change.before, change.after, change.flags))
+
+
 class RowEdit(NamedTuple):
     """The effect of a change on one row: put a full image, patch some columns, delete it, or nothing if its
     image is refused. `op` is the change's own; the second half of an update that changes the key is an
     insert. `old` is an old image that lacks columns, in a table without a key: the row that it means has to
     be found first. `before` is the old image of an update, in a table with a key; `claim`, where the reader
-    makes them, what the change says of its row.
+    makes them, what the change says of its row. `time` is the change's own commit time.
     """
 
     position: Position
@@ -58,6 +76,7 @@ class RowEdit(NamedTuple):
     old: Row | None = None
     before: Row | None = None
     claim: Claim | None = None
+    time: int | None = None
 
 
 class Edits(NamedTuple):
@@ -153,9 +172,10 @@ class ChangeReader:
         and the old image lacks columns.
         """
         position, op, old = change.position, change.op, before if partial else None
+        time = change.commit_ts
         if after is None:
             assert before is not None
-            edits.append(RowEdit(position, DELETE, before, op, old=old))
+            edits.append(RowEdit(position, DELETE, before, op, old=old, time=time))
             return
         refused = REJECTED in change.flags
         was = None
@@ -163,20 +183,20 @@ class ChangeReader:
             # an old image is the row right before this change: it completes a partial new one
             after = {**before, **after}
             if partial and not refused:
-                edits.append(RowEdit(position, PATCH, after, op, old=old))
+                edits.append(RowEdit(position, PATCH, after, op, old=old, time=time))
                 return
             if not self._ids:
-                edits.append(RowEdit(position, DELETE, before, op, old=old))
+                edits.append(RowEdit(position, DELETE, before, op, old=old, time=time))
             elif (key := row_key(before, self._ids)) is not None and key != row_key(after, self._ids):
-                edits.append(RowEdit(position, DELETE, before, op))
+                edits.append(RowEdit(position, DELETE, before, op, time=time))
                 op = "insert" if op == "update" else op
             else:
                 was = before
         kind = REFUSE if refused else PATCH if is_partial(change) else PUT
         if was is None:
-            edits.append(RowEdit(position, kind, after, op))
+            edits.append(RowEdit(position, kind, after, op, time=time))
         else:
-            edits.append(RowEdit(position, kind, after, op, before=was))
+            edits.append(RowEdit(position, kind, after, op, before=was, time=time))
 
 
 def claim_of(edit: RowEdit, flags: tuple[str, ...], form: Form, *, inserts: bool) -> Claim:

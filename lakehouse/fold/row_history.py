@@ -52,6 +52,7 @@ from lakehouse.fold.row_edits import (
     Key,
     RowEdit,
     image_text,
+    in_order,
     row_key,
 )
 from lakehouse.fold.steps import target_step
@@ -177,7 +178,7 @@ def _stretches(
         if change.position <= at:
             by_step.setdefault(max(step_at(change.position), first), []).append(change)
     for index in range(first, max(target_step(lineage, at), first) + 1):
-        yield index, sorted(by_step.get(index, ()), key=lambda change: change.position)
+        yield index, in_order(by_step.get(index, ()))
 
 
 # --- the commits of a step

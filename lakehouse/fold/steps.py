@@ -14,6 +14,20 @@ def rekeyings(lineage: Lineage, upto: int) -> list[int]:
     return [index for index in range(1, upto + 1) if changes_key(lineage, index)]
 
 
+def moved_keys(lineage: Lineage, upto: int) -> Position:
+    """The last step, up to `upto`, before which a row could leave a key's values of today without a delete of
+    them: a row of a log below it need not be the last one of the row that has them. Without a key every
+    update is a delete and an insert.
+    """
+    keys = {index: key_ids(lineage, index) for step in rekeyings(lineage, upto) for index in (step - 1, step)}
+    moved = [
+        index
+        for index in rekeyings(lineage, upto)
+        if keys[index - 1] and not (keys[index] and set(keys[index]) <= set(keys[index - 1]))
+    ]
+    return max((lineage.steps[index].position for index in moved), default=MIN_POSITION)
+
+
 def cuts(lineage: Lineage, upto: int, upstream: Upstream) -> list[int]:
     """The steps, up to `upto`, whose DDL is applied to rows and not to the images of changes: the key becomes
     another, or what becomes of a row is decided by all of its cells.

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from lakehouse.events import Position
 from lakehouse.fold.row_history import plain
 from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Move, Row, Upstream, compile_kept
@@ -32,25 +33,35 @@ class Version(NamedTuple):
 
 
 class Last(NamedTuple):
-    """A row as it is, or as it was when it was deleted at `gone`."""
+    """A row as it is, or as it was when it was deleted at `gone`: by the entry at `place`, None where none
+    has changed a row that was known before the entries.
+    """
 
     row: Row
     step: int
     gone: int | None
     live: bool
+    place: Position | None = None
 
 
 def versions(
-    entries: Iterable[Entry], shown: Shown = plain, known: Mapping[int, list[Version]] | None = None
+    entries: Iterable[Entry],
+    shown: Shown = plain,
+    known: Mapping[int, list[Version]] | None = None,
+    *,
+    keep: "Keeper | None" = None,
 ) -> dict[int, list[Version]]:
-    """The versions of each row, in order. `known` are those of seeded rows, which are gone on from."""
+    """The versions of each row, in order. `known` are those of seeded rows, which are gone on from. With
+    `keep` two versions that meet are compared as they are shown today: gold's rows say of no version which
+    step it was in.
+    """
     found: dict[int, list[Version]] = defaultdict(list)
     found.update({row: list(told) for row, told in (known or {}).items()})
     for entry in entries:
         if entry.after is None:
             _close(found[entry.row], entry.time or 0)
         else:
-            _put(found[entry.row], entry, entry.after, shown)
+            _put(found[entry.row], entry, entry.after, shown, keep=keep)
     return found
 
 
@@ -62,7 +73,7 @@ def _close(told: list[Version], time: int) -> None:
             told.append(last._replace(until=time))
 
 
-def _put(told: list[Version], entry: Entry, row: Row, shown: Shown) -> None:
+def _put(told: list[Version], entry: Entry, row: Row, shown: Shown, *, keep: "Keeper | None") -> None:
     open_now = bool(told) and told[-1].until is None
     if open_now and entry.before is not None and shown(entry.before) == shown(row):
         return
@@ -72,10 +83,16 @@ def _put(told: list[Version], entry: Entry, row: Row, shown: Shown) -> None:
         time = max(time, last.since if last.until is None else last.until)
         if open_now:
             _close(told, time)
-    if told and told[-1].until == time and told[-1].step == entry.step and shown(told[-1].row) == shown(row):
+    if told and told[-1].until == time and _alike(told[-1], entry.step, row, shown=shown, keep=keep):
         told.append(told.pop()._replace(until=None))
     else:
         told.append(Version(row, entry.step, time, None))
+
+
+def _alike(last: Version, step: int, row: Row, *, shown: Shown, keep: "Keeper | None") -> bool:
+    if last.step == step:
+        return bool(shown(last.row) == shown(row))
+    return keep is not None and bool(shown(keep(last.row, last.step)) == shown(keep(row, step)))
 
 
 def last_known(entries: Iterable[Entry], known: Mapping[int, Last] | None = None) -> dict[int, Last]:
@@ -85,9 +102,10 @@ def last_known(entries: Iterable[Entry], known: Mapping[int, Last] | None = None
     found = dict(known or {})
     for entry in entries:
         if entry.after is not None:
-            found[entry.row] = Last(entry.after, entry.step, None, True)
+            found[entry.row] = Last(entry.after, entry.step, None, live=True, place=entry.position)
         elif entry.row in found and found[entry.row].live:
-            found[entry.row] = Last(entry.before or found[entry.row].row, entry.step, entry.time, False)
+            row = entry.before or found[entry.row].row
+            found[entry.row] = Last(row, entry.step, entry.time, live=False, place=entry.position)
     return found
 
 

@@ -16,17 +16,16 @@ from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from lakehouse.events import Position
+from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
 from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, ChangeReader, image_text, row_key
 from lakehouse.fold.row_history import Known, RowHistory, plain, row_history
-from lakehouse.fold.steps import rekeyings, target_step
+from lakehouse.fold.steps import moved_keys, rekeyings, target_step
 from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, Last, Version, last_known, versions
 from lakehouse.gold.columns import kept_columns, lacking_cells, needed_cells
-from lakehouse.gold.masks import Mask, mask_of
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import (
     COMMIT_TS,
@@ -44,8 +43,8 @@ from lakehouse.gold.own_columns import (
     mode_word,
     source_part,
 )
+from lakehouse.gold.shown_images import shown_by
 from lakehouse.lineage import Lineage, key_ids
-from lakehouse.schema import TableSchema
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -170,6 +169,11 @@ class Mode:
         as_it_is = {key for key, one in said.items() if not (one.exclude or one.mask or one.hash)}
         return bool(self.ids) and as_it_is.issuperset(self.ids)
 
+    @cached_property
+    def _moved(self) -> Position | None:
+        """Up to where the last row of a log that has a key's values may be of another row of today."""
+        return moved_keys(self.lineage, self.target) if rekeyings(self.lineage, self.target) else None
+
     def rows(self, changes: Iterable[Change]) -> ModeRows:
         """All rows of the table, from all of its changes."""
         if self.word == "upsert":
@@ -183,7 +187,7 @@ class Mode:
         if self.word == "append":
             rows = [self._log_row(entry) for entry in history.entries]
         elif self.word == "history":
-            rows = list(self._version_rows(versions(history.entries, self.shown).values()))
+            rows = list(self._version_rows(versions(history.entries, self.shown, keep=self._keep).values()))
         else:
             rows = self._soft_rows(last_known(history.entries).values())
         return self._result(rows, history)
@@ -196,7 +200,8 @@ class Mode:
         if any(row_key(row, self.row_ids) is None for row in known):
             return False
         if self.word == "append":
-            return not rekeyings(self.lineage, self.target) or all(map(_is_live, known))
+            moved = self._moved
+            return moved is None or all(_is_live(row) and row[POSITION] > moved for row in known)
         if self.word != "history":
             return True
         lives: dict[Any, list[tuple[int, int | None]]] = defaultdict(list)
@@ -236,7 +241,7 @@ class Mode:
             known[number] = sorted(before, key=lambda version: version.since)
         seeds = [Known(self._whole(last.row), last.until is None) for *_, last in known.values()]
         history = self._history(changes, seeds, self.target, since)
-        after = versions(history.entries, self.shown, known)
+        after = versions(history.entries, self.shown, known, keep=self._keep)
         return self._result(list(self._version_rows(after.values())), history)
 
     def _history(
@@ -353,7 +358,7 @@ class Mode:
             for number, row in enumerate(known, 1)
         }
         for number, last in last_known(entries, before).items():
-            yield known[number - 1] if before.get(number) == last else self._soft_row(last)
+            yield known[number - 1] if last.place is None else self._soft_row(last)
 
     def _soft_row(self, last: Last) -> Row:
         row = self._keep(last.row, last.step)
@@ -361,34 +366,10 @@ class Mode:
         return row
 
 
-def _standing(last: Last) -> tuple[bool, int, str]:
-    """Which of rows with one key is shown, whatever their order."""
-    return last.live, last.gone or 0, image_text(last.row)
+def _standing(last: Last) -> tuple[bool, Position, str]:
+    """Which of rows with one key is shown: by position, since a clock may run backwards."""
+    return last.live, last.place or MIN_POSITION, image_text(last.row)
 
 
 def _is_live(row: Row) -> bool:
     return not row[DELETED] if DELETED in row else row[OP] != "delete"
-
-
-def shown_by(schema: TableSchema, options: GoldOptions, *, virtual: bool) -> Shown:
-    """The function that gives the part of a row that is compared: gold's columns."""
-    kept = kept_columns(schema, virtual=virtual)
-    chosen = {column.id: (options.column(column.name), column.type) for column in kept}
-    hidden = {column_id for column_id, (option, _) in chosen.items() if option.exclude}
-    hidden |= set(schema.keeps.hidden)
-    masks: dict[int, Mask] = {}
-    for column_id, (option, column_type) in chosen.items():
-        if word := "sha256" if option.hash else option.mask:
-            masks[column_id] = mask_of(word, column_type)
-    if not hidden and not masks:
-        return plain
-
-    def shown(row: Row) -> Any:
-        seen = {
-            name: masks[name](value) if name in masks else value
-            for name, value in plain(row).items()
-            if name not in hidden
-        }
-        return plain(seen)
-
-    return shown

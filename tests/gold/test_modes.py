@@ -202,7 +202,7 @@ def assert_windows_give_the_table(
     before: Position = changes[0].position
     for change in sorted(changes, key=lambda change: change.position):
         table = mode(feed.memory, lineage, change.position, options, clock)
-        goes_on = gold and table.target == target_step(lineage, before)
+        goes_on = gold and table.advances and table.target == target_step(lineage, before)
         gold = advanced(table, gold, before, changes, [change]) if goes_on else table.rows(changes).rows
         assert listed(table, gold) == listed(table, table.rows(changes).rows), change.op
         before, counts[len(gold)] = change.position, counts[len(gold)] + 1
@@ -268,3 +268,87 @@ def test_what_an_ignored_ddl_keeps_from_gold_makes_no_version(
         feed, GoldOptions(mode="history", columns=said), on_ddl={kind: "ignore"}
     )
     assert counts == {1: 3}
+
+
+@pytest.mark.parametrize("word", ["history", "append", "soft"])
+@pytest.mark.parametrize("key", ["PRIMARY KEY (`id`)", "KEY (`id`)"])
+def test_a_window_after_a_change_of_the_key_goes_on_from_the_row_that_has_the_key(
+    word: str, key: str
+) -> None:
+    """k = 5 was row 1's before k was the key: the row that is inserted with it is another one."""
+    types, first = dict.fromkeys(("id", "k", "v"), "int"), ("id",) if "PRIMARY" in key else ()
+    feed = TiCDC().ddl(1, f"CREATE TABLE `t` (`id` INT, `k` INT NOT NULL, `v` INT, {key})")
+    feed.row(2, "INSERT", {"id": 1, "k": 5, "v": 1}, types=types, key=first)
+    feed.row(3, "UPDATE", {"id": 1, "k": 6, "v": 1}, {"id": 1, "k": 5, "v": 1}, types=types, key=first)
+    drop = "DROP PRIMARY KEY, " if "PRIMARY" in key else ""
+    feed.ddl(4, f"ALTER TABLE `t` {drop}ADD PRIMARY KEY (`k`)")
+    feed.row(5, "INSERT", {"id": 2, "k": 7, "v": 2}, types=types, key=("k",))
+    feed.row(6, "INSERT", {"id": 1, "k": 5, "v": 2}, types=types, key=("k",))
+    feed.row(7, "UPDATE", {"id": 1, "k": 5, "v": 3}, {"v": 2}, types=types, key=("k",))
+
+    assert_windows_give_the_table(feed, MODES[word])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_deleted_rows_with_one_key_the_last_one_by_position_is_shown_whatever_the_clock_says(
+    turned: bool,
+) -> None:
+    feed, types = (
+        TiCDC().ddl(1, "CREATE TABLE `t` (`id` INT NOT NULL, `v` INT)"),
+        dict.fromkeys(("id", "v"), "int"),
+    )
+    for tick, kind, value in ((2, "INSERT", 1), (3, "INSERT", 2), (4, "DELETE", 2), (5, "DELETE", 1)):
+        feed.row(tick, kind, {"id": 1, "v": value}, types=types, key=())
+    feed.ddl(6, "ALTER TABLE `t` ADD PRIMARY KEY (`id`)")
+    [(lineage, changes)] = lineages(feed.memory)
+    changes = [change._replace(commit_ts=100 - change.position[1]) for change in changes]
+
+    rows = mode(feed.memory, lineage, place(7), MODES["soft"], Clock()).rows(
+        changes[::-1] if turned else changes
+    )
+
+    [row] = listed(mode(feed.memory, lineage, place(7), MODES["soft"], Clock()), rows.rows)
+    assert "('v', 1)" in row
+
+
+@pytest.mark.parametrize("word", ["history", "append", "soft"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_changes_of_several_partitions_at_one_offset_keep_their_own_times(word: str, turned: bool) -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT)")
+    for key in (1, 2):
+        feed.row(2, "INSERT", {"id": key, "v": 0}, types=dict.fromkeys(("id", "v"), "int"))
+    [(lineage, changes)] = lineages(feed.memory)
+    one, two = (change._replace(commit_ts=1000 * change.after["id"]) for change in changes if change.after)
+    gone = two._replace(op="delete", before=two.after, after=None, position=(0, 3, 0, 0, 0, 0))
+    both = [one, two, gone, gone._replace(before=one.after, commit_ts=7000)]
+    table = mode(feed.memory, lineage, place(4), MODES[word], Clock())
+
+    rows = table.rows(both[::-1] if turned else both).rows
+
+    alone = [table.rows(one).rows for one in (both[0::3], both[1:3])]
+    assert listed(table, rows) == listed(table, [row for found in alone for row in found])
+
+
+@pytest.mark.parametrize("word", MODES)
+@QUICK
+@given(seed=seeds, count=st.integers(0, 20), chance=seeds, slow=st.integers(1, 6))
+def test_windows_of_a_binlogs_clock_give_what_all_changes_at_once_give(
+    word: str, seed: int, count: int, chance: int, slow: int
+) -> None:
+    """Its commit times are no positions: they stand still and run backwards."""
+    history = History(seed, count)
+    silver, rand = told(history, chance), random.Random(chance)
+
+    for lineage, changes in lineages(silver):
+        changes = [
+            change._replace(commit_ts=(change.commit_ts or 0) // 10**slow - rand.randrange(3))
+            for change in changes
+        ]
+        gold: list[Row] = []
+        before: Position = (0, 0, 0, 0, 0, 0)
+        for at in sorted({change.position for change in changes}):
+            table = mode(silver, lineage, at, MODES[word], Clock())
+            fresh = [change for change in changes if before < change.position <= at]
+            gold = windowed(table, lineage, gold, before, changes, fresh)
+            before = at
+            assert listed(table, gold) == listed(table, table.rows(rand.sample(changes, k=len(changes))).rows)

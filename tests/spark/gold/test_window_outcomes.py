@@ -1,0 +1,305 @@
+"""Windows merged by lakehouse/spark/gold/window.py, one after another, against a fold of everything: the same
+rows, and no loss that the windows pass over. Needs Spark's package, but no session.
+"""
+
+import random
+import re
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from lakehouse.events import MIN_POSITION, Position
+from lakehouse.fold.continuity import Continuity
+from lakehouse.fold.row_ddl import untimed, with_times
+from lakehouse.fold.row_edits import Change, row_key
+from lakehouse.fold.steps import target_step
+from lakehouse.fold.upcast import Row, Upstream
+from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
+from lakehouse.gold.ddl_in_place import in_place
+from lakehouse.gold.modes import Clock, Mode
+from lakehouse.gold.options import ColumnOptions, GoldOptions
+from lakehouse.gold.own_columns import POSITION, own_columns
+from lakehouse.lineage import Lineage, key_ids
+from lakehouse.spark.change_log.changes import FOLD_COLUMNS
+from lakehouse.spark.change_log.key_changes import may_be_of
+from lakehouse.spark.gold import merge, window
+from lakehouse.spark.gold.layout import alter_clauses, can_alter
+from lakehouse.spark.gold.results import MISFITS, Found, Outcome, Size, Written
+from lakehouse.spark.gold.table import GoldTable, found_in
+from lakehouse.spark.quality.gates import NO_VERDICT
+from tests.fold.test_continuity import refused
+from tests.fold.test_versions import lineages, told
+from tests.gold.test_modes import MODES, TSO, listed, merged, through_gold
+from tests.spark.fold.test_fold_job import silver_row
+from tests.spark.fold.test_fold_workers import FOLDED
+from tests.support.damage import damaged
+from tests.support.source_model import History
+
+seeds = st.integers(0, 2**32 - 1)
+EVERY = {
+    "upsert": GoldOptions(),
+    **MODES,
+    "masked soft": GoldOptions(deletes="soft", columns={"a": ColumnOptions(mask="nullify")}),
+}
+SMALL, LARGE = Size(0, 0), Size(1 << 60, 0)
+
+
+class Table(GoldTable):
+    """A table whose changes are in memory."""
+
+    @property
+    def own_changes(self) -> Any:
+        return [change for change in self.run.silver if change.position <= self.at]  # type: ignore[attr-defined]
+
+
+@dataclass
+class Gold:
+    """A gold table in memory: its rows, what they are known to lack, and how its windows were merged."""
+
+    rows: list[Row] = field(default_factory=list)
+    lacking: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    before: Position = MIN_POSITION
+    whole: int = 0
+    merged: int = 0
+    altered: int = 0
+
+    def find(self, found: Found, *, whole: bool) -> None:
+        """What lakehouse/spark/gold/entries.py makes of what was found."""
+        if whole:
+            self.lacking.clear()
+        if found.all_changes:
+            self.lacking -= {MISFITS}
+        self.lacking |= found.problems | ({MISFITS} if found.breaks.total else set())
+        self.unknown = set(found.unknown)
+
+
+def opened(lineage: Lineage, at: Position, options: GoldOptions, run: Any, *, gate: Any) -> Table:
+    step = target_step(lineage, at)
+    columns = gold_columns(lineage.steps[step].schema, {}, virtual=False, options=options)
+    columns += own_columns(options, [column.name for column in columns])
+    return Table(run, lineage, at, "d__t", options, step, columns, key_ids(lineage, step), gate=gate)
+
+
+def fold_whole(table: Table, gold: Gold) -> None:
+    found = table.mode.rows(table.own_changes)
+    gold.rows, gold.whole = found.rows, gold.whole + 1
+    gold.find(found_in(found), whole=True)
+
+
+def altered(table: Table, gold: Gold) -> bool:
+    """Do what DDL does in place, as lakehouse/spark/gold/plan.py and layout.py: whether it could be done."""
+    lineage, step = table.lineage, target_step(table.lineage, gold.before)
+    if table.gate or gold.lacking or gold.unknown:
+        return False
+    before = gold_columns(lineage.steps[step].schema, {}, virtual=False, options=table.options)
+    upstream = table.run.settings.upstream
+    change = in_place(
+        lineage, (step, table.step), (before, table.columns), options=table.options, upstream=upstream
+    )
+    if change is None:
+        return False
+    typed = type_rows(gold.rows, before)
+    held = [*typed.columns, *typed.raw]
+    if not can_alter(change, held):
+        return False
+    names = done(alter_clauses(change, held), held)
+    assert names[: len(change.order)] == list(change.order) and len(names) == len(set(names))
+    kept = {
+        new.column.id: (new, old)
+        for old in before
+        for new in change.columns
+        if new.column.id == old.column.id
+    }
+    gold.rows = [
+        {key: cell(*kept[key], value) for key, value in row.items() if key in kept}
+        | {
+            one.column.column.id: one.column.to_canonical(one.value)
+            for one in change.added
+            if one.value is not None
+        }
+        | {one.column.column.id: None for one in change.added if one.value is None}
+        for row in gold.rows
+    ]
+    gold.altered += 1
+    return True
+
+
+def cell(new: GoldColumn, old: GoldColumn, value: Any) -> Any:
+    """A source's value that Delta has as one type, as the wider one gives it back."""
+    try:
+        return value if value is None else new.to_canonical(old.to_python(value))
+    except ValueError:
+        return value
+
+
+def done(clauses: list[str], held: list[str]) -> list[str]:
+    """The names of a table's columns after clauses of ALTER TABLE, which Delta would take."""
+    names = list(held)
+    for clause in clauses:
+        words = re.findall(r"`([^`]*)`", clause)
+        assert clause.startswith("ADD") or words[0] in names, clause
+        if clause.startswith("DROP"):
+            names.remove(words[0])
+        elif clause.startswith("RENAME"):
+            names[names.index(words[0])] = words[1]
+        elif clause.startswith("ADD"):
+            names.append(words[0])
+        elif clause.endswith("FIRST") or "AFTER" in clause:
+            names.remove(words[0])
+            names.insert(names.index(words[1]) + 1 if words[1:] else 0, words[0])
+        assert len({name.lower() for name in names}) == len(names), clause
+    return names
+
+
+def merge_in(monkeypatch: pytest.MonkeyPatch, table: Table, gold: Gold, fresh: list[Change]) -> None:
+    """One window by `merge_changes`, with gold's rows in memory."""
+
+    def known_rows(_: Any, mode: Mode, columns: Any, keys: Any) -> tuple[list[Row], bool]:
+        mine = [row for row in gold.rows if row_key(row, mode.ids) in keys]
+        if mode.word == "append":
+            last = {row_key(row, mode.ids): row for row in sorted(mine, key=lambda row: row[POSITION])}
+            mine = list(last.values())
+        return through_gold(mode, mine)
+
+    def write(outcomes: list[tuple[Table, Outcome]], before: Position) -> merge.Merged:
+        [(of, outcome)] = outcomes
+        if of.mode.word == "append":
+            gold.rows = [row for row in gold.rows if not row[POSITION] > before] + outcome.puts
+            return merge.Merged(1)
+        ids = of.mode.row_ids
+        held = {row_key(row, ids) for row in gold.rows}
+        matched = sum(row_key(row, ids) in held for row in [*outcome.puts, *outcome.deletes])
+        gold.rows = merged(of.mode, gold.rows, outcome.puts, outcome.deletes)
+        return merge.Merged(1, matched)
+
+    def of_keys(changes: list[Change], reading: Any, keys: Any) -> Any:
+        kept = may_be_of(reading, changes, keys)
+        rows = [
+            {**dict.fromkeys(FOLD_COLUMNS), **silver_row(change)}
+            for change, is_kept in zip(changes, kept, strict=True)
+            if is_kept
+        ]
+        arrow = pa.Table.from_pylist(rows, FOLDED)
+        return SimpleNamespace(limit=lambda _: SimpleNamespace(toArrow=lambda: arrow))
+
+    monkeypatch.setattr(merge, "known_rows", known_rows)
+    monkeypatch.setattr(window, "write_outcomes", write)
+    monkeypatch.setattr(window, "of_keys", of_keys)
+    monkeypatch.setattr(window, "timed", timed)
+    monkeypatch.setattr(window, "judged_changes", lambda of, count: (of.own_changes, NO_VERDICT))
+    monkeypatch.setattr(window, "refold", lambda of, exists: Written(-1, "whole"))
+    written = window.merge_changes(table, fresh, gold.before, 1)
+    if written.what == "whole":
+        fold_whole(table, gold)
+    else:
+        gold.merged += 1
+        gold.find(written.found, whole=False)
+
+
+def timed(changes: list[Change], mode: Mode) -> Mode:
+    """As lakehouse.spark.fold.modes.timed."""
+    last: dict[Position, tuple[Position, int]] = {}
+    for place in untimed(mode.lineage, mode.at):
+        below = [
+            (one.position, one.commit_ts)
+            for one in changes
+            if one.commit_ts is not None and one.position < place
+        ]
+        if below:
+            last[place] = max(below)
+    return replace(mode, lineage=with_times(mode.lineage, last))
+
+
+def run_of(upstream: Upstream, silver: list[Change], size: Size) -> Any:
+    clock = TSO if upstream.continuity.by_commit else Clock()
+    settings_ = SimpleNamespace(upstream=upstream, clock=clock, virtual=False)
+    lake = SimpleNamespace(read=lambda *_: None)
+    return SimpleNamespace(
+        settings=settings_, silver=silver, size=lambda _: size, lake=lake, spark=None, entries={}
+    )
+
+
+@pytest.mark.parametrize("loses", [False, True])
+@pytest.mark.parametrize("word", EVERY)
+@settings(max_examples=8, deadline=None)
+@given(
+    seed=seeds,
+    count=st.integers(0, 40),
+    chance=seeds,
+    large=st.booleans(),
+    binlog=st.none() | st.integers(0, 6),
+)
+def test_windows_give_the_rows_and_losses_of_a_whole_fold(
+    word: str, loses: bool, seed: int, count: int, chance: int, large: bool, binlog: int | None
+) -> None:
+    rand = random.Random(chance)
+    memory = told(History(seed, count, raw_updates=chance % 3 == 0), chance)
+    continuity = Continuity(rows=True, inserts=chance % 2 == 0, by_commit=binlog is None)
+    upstream = memory.upstream._replace(continuity=continuity)
+    for lineage, every in lineages(memory):
+        every = every if binlog is None else by_file(every, rand, binlog)
+        if loses:
+            every = [refused(one, rand) for one in damaged(every, rand)]
+        gate = object() if loses and rand.random() < 0.5 else None
+        if gate is None:
+            every = [one._replace(flags=tuple(f for f in one.flags if f != "rejected")) for one in every]
+        check(lineage, every, upstream, EVERY[word], rand=rand, large=large, gate=gate, loses=loses)
+
+
+def by_file(changes: list[Change], rand: random.Random, slow: int) -> list[Change]:
+    """The changes as those of a binlog: each has a place of its own, and its clock stands still and runs
+    backwards.
+    """
+    return [
+        change._replace(
+            position=(*change.position[:3], number, 0, 0),
+            commit_ts=(change.commit_ts or 0) // 10**slow - rand.randrange(3),
+        )
+        for number, change in enumerate(sorted(changes, key=lambda one: one.position), 1)
+    ]
+
+
+def check(
+    lineage: Lineage,
+    every: list[Change],
+    upstream: Upstream,
+    options: GoldOptions,
+    *,
+    rand: random.Random,
+    large: bool,
+    gate: Any,
+    loses: bool,
+) -> None:
+    places = sorted({change.position for change in every} | {step.position for step in lineage.steps[1:]})
+    places = places if rand.randrange(2) else sorted(rand.sample(places, k=min(len(places), 6)))
+    slow = {id(change) for change in every if not rand.randrange(3)} if rand.randrange(3) else set()
+    here: list[Change] = []
+    gold, ever = Gold(), set[str]()
+    for at in places:
+        late = [c for c in every if id(c) in slow and c.position <= gold.before and rand.randrange(2)]
+        slow -= set(map(id, late))
+        late = [c for c in late if not any(c is one for one in here)]
+        fresh = [c for c in every if gold.before < c.position <= at and id(c) not in slow]
+        here += late + fresh
+        table = opened(lineage, at, options, run_of(upstream, here, LARGE if large else SMALL), gate=gate)
+        goes_on = table.ids and table.step == target_step(lineage, gold.before) and not gold.unknown
+        if gold.merged + gold.whole == 0 or not (goes_on or altered(table, gold)):
+            fold_whole(table, gold)
+        elif late + fresh:
+            with pytest.MonkeyPatch.context() as patched:
+                merge_in(patched, table, gold, late + fresh)
+        gold.before = at
+        whole = table.mode.rows(here)
+        ever |= whole.problems | ({MISFITS} if loses or slow or late else set())
+        assert bool(gold.unknown) == bool(whole.unknown)
+        if not gold.unknown:
+            assert listed(table.mode, gold.rows) == listed(table.mode, whole.rows)
+            # cells are not held against gold's (docs/continuity.md)
+            assert whole.problems <= gold.lacking <= ever
+    event(f"whole {gold.whole}, merged {gold.merged}, altered {gold.altered}")
