@@ -79,8 +79,9 @@ def place_of(source: Source, dump: Dump, at: str | None) -> Place:
 
 def check_dump(source: Source, given: Given, progress: Progress) -> list[dict[str, Any]]:
     """Read a dump whole and write nothing: its position and its tables, one by one."""
-    dump, found = dump_of(given), Found()
+    dump = dump_of(given)
     place = place_of(source, dump, given.at)
+    found = Found(whole_floats=bool(place.tso))
     told = _Told(source.name, dump, found, progress)
     for _ in checked(dump, found):
         told.now()
