@@ -137,7 +137,7 @@ def refuse_other_binlog(log: OpsLog, place: Place) -> None:
     if place.file and names and base not in names:
         raise LakehouseError(
             f"{log.source}: expected the server whose binlog the feed reads ({', '.join(sorted(names))}), "
-            f"got one that writes {base}: a replica's own places mean nothing to the feed; read the feed's server"
+            f"got one that writes {base}: a replica's own places mean nothing to the feed; read its server"
         )
 
 
