@@ -33,6 +33,7 @@ from lakehouse.schema_history.statements import Context, apply_ddl, renames_of, 
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
+ROUNDED = "column {}: the dump has six digits of each FLOAT"
 # a table's snapshots so far: the lineage that each is of, and its place
 Taken = list[tuple[Lineage, Position]]
 
@@ -212,6 +213,8 @@ def _apply_table_snapshot(
         rule_on_table_snapshot(lineage, position, schema).apply(lineage)
         _release(lineage)
         lineage.notes = [note for note in lineage.notes if note != NO_CREATE]
+    rounded = (column["name"] for column in record.columns or () if column.get("rounded"))
+    lineage.incomplete += [(position, ROUNDED.format(name)) for name in rounded]
     taken.setdefault(name, []).append((lineage, position))
     return []
 

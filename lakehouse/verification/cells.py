@@ -173,10 +173,16 @@ def compared_text(column_type: ColumnType) -> Text:
 def _json_text(value: Any) -> str:
     text = source_text(value)
     try:
-        found = json.loads(text, parse_int=Decimal, parse_float=Decimal)
+        found = json.loads(text, parse_int=Decimal, parse_float=Decimal, object_pairs_hook=_members)
         return json.dumps(found, sort_keys=True, ensure_ascii=False, default=_number_text)
     except (ValueError, ArithmeticError, RecursionError):
         return text
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; MariaDB keeps members whose names are there twice."""
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else {"\0": pairs}
 
 
 def _number_text(number: Decimal) -> str:

@@ -72,6 +72,8 @@ def test_types_that_do_not_print_alike_are_compared_by_their_values() -> None:
         ("json", '{"a": 18446744073709551615}', '{"a": 18446744073709551616}', False),
         ("json", f"[{'1' * 40}]", f"[{'1' * 39}2]", False),
         ("json", "[-0.0, 0e5, 1e3]", "[0, -0, 1000]", True),
+        ("json", '{"a": 1, "a": 2}', '{"a": 2}', False),
+        ("json", '{"a": 1, "a": 2}', '{"a":1,"a":2}', True),
         ("json", "no json", "no json ", False),
         ("double", 0.0, -0.0, True),
         ("double", 0.1, 0.2, False),

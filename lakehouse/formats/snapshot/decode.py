@@ -60,6 +60,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         position=position(message.epoch, record.place),
         ddl=record.create,
         index=0,
+        columns=[{"name": name, "type": "float", "rounded": True} for name in record.rounded] or None,
     )
     if record.until is not None:
         yield SchemaChange(

@@ -66,7 +66,9 @@ class TableChunks:
             self.count += len(self._rows)
         self._rows, self._bytes, self._reading = [], 0, None
 
-    def end(self, create: str, until: Place | None = None) -> Iterator[RowsRecord | TableRecord]:
+    def end(
+        self, create: str, until: Place | None = None, rounded: Iterable[str] = ()
+    ) -> Iterator[RowsRecord | TableRecord]:
         """The last rows, and the record that ends the table."""
         yield from self.rest()
         yield TableRecord(
@@ -76,6 +78,7 @@ class TableChunks:
             create=create,
             rows=self.count,
             until=until,
+            rounded=tuple(rounded),
         )
 
 

@@ -72,7 +72,8 @@ class TableRecord(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="table", tag_field="record"
 ):
     """The end of a table: what SHOW CREATE TABLE printed, and how many rows came before. `until`: the place
-    before which all happened that the rows show, where that is another one.
+    before which all happened that the rows show, where that is another one. `rounded`: the FLOAT columns that
+    the server has printed with fewer digits than they may have.
     """
 
     version: int = VERSION
@@ -82,6 +83,7 @@ class TableRecord(
     create: str
     rows: int
     until: Place | None = None
+    rounded: tuple[str, ...] = ()
 
 
 encode = msgspec.msgpack.Encoder().encode

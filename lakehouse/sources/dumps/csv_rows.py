@@ -16,24 +16,26 @@ _FIELD = re.compile(rb"(?:\"([^\\\"]*+(?:(?:\\.|\"\")[^\\\"]*+)*+)\"|([^,\r\n\"]
 _UNFINISHED = re.compile(rb"(?:\"[^\\\"]*+(?:(?:\\.|\"\")[^\\\"]*+)*+(?:\\|\"\r?)?+|[^,\r\n\"]*+\r?)\Z", re.S)
 
 
-def csv_rows(window: Window, names: Sequence[str]) -> Iterator[Row]:
-    """The rows of a file, without its line of names. LakehouseError for what is no row."""
+def csv_rows(window: Window, names: Sequence[str], quoted: Sequence[bool] = ()) -> Iterator[Row]:
+    """The rows of a file, without its line of names. LakehouseError for what is no row, and for a bare value
+    that is none of Dumpling's defaults: an empty one, or one in a column whose values are `quoted`.
+    """
     first = True
     while window.peek(1):
-        row: Row = []
+        row, bare = list[bytes | None](), list[int]()
         while True:
             found = window.match(_FIELD, _UNFINISHED, "a field, and a comma or the end of the line")
-            quoted, bare = found[_QUOTED], found[_BARE]
-            row.append(
-                unescaped(quoted, b'"', escapes=True)
-                if quoted is not None
-                else None
-                if bare == b"\\N"
-                else bare
-            )
+            text, value = found[_QUOTED], found[_BARE]
+            if text is not None:
+                value = unescaped(text, b'"', escapes=True)
+            elif value != b"\\N":
+                bare.append(len(row))
+            row.append(None if text is None and value == b"\\N" else value)
             if found[_END] != b",":
                 break
         if not (first and _is_header(row, names)):
+            if any(not row[place] or (place < len(quoted) and quoted[place]) for place in bare):
+                window.fail("text in double quotes and NULL as \\N, Dumpling's defaults", got="a bare value")
             yield row
         first = False
 

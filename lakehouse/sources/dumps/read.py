@@ -18,7 +18,6 @@ from lakehouse.ddl import edits
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError, LakehouseError
-from lakehouse.schema import TableSchema
 from lakehouse.sources.dumps import tuples
 from lakehouse.sources.dumps.csv_rows import csv_rows
 from lakehouse.sources.dumps.files import (
@@ -32,7 +31,7 @@ from lakehouse.sources.dumps.files import (
 )
 from lakehouse.sources.dumps.metadata import read_metadata
 from lakehouse.sources.dumps.records import DumpEvent, Place, Rows, TableBegins, TableEnds
-from lakehouse.sources.dumps.session import Session, after_comment, after_statement
+from lakehouse.sources.dumps.session import Session, after_comment, after_statement, begins_dump
 from lakehouse.sources.dumps.statements import Comment, Insert, Statement, name_of, statements
 from lakehouse.sources.dumps.window import Window
 
@@ -46,6 +45,8 @@ _CREATE_DATABASE = re.compile(
 _IS_SEQUENCE = re.compile(r"\)[^)]*\bSEQUENCE\s*=\s*1\b[^)]*$", re.I)
 # Dumpling reads text as utf8mb4, whatever its files say; its numbers are longer than mydumper's
 _OF_DUMPLING = re.compile(r"\.\d{9,}$")
+# families of which Dumpling's CSV never has a bare value
+_QUOTED = frozenset({"text", "enum", "set", "json", "binary"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,15 @@ class _OneFile:
                     yield self.table
             else:
                 self._note(found)
-        yield from self._ended()
         if self.session.is_cut_short:
-            raise LakehouseError(
-                f"{self.window.name}: expected `-- Dump completed` at its end, got none: the dump was cut "
-                "short; dump again"
-            )
+            raise self._cut_short()
+        yield from self._ended()
+
+    def _cut_short(self) -> LakehouseError:
+        return LakehouseError(
+            f"{self.window.name}: expected `-- Dump completed` at its end, got none: the dump was cut short; "
+            "dump again"
+        )
 
     def _note(self, found: Comment | Statement | Insert) -> None:
         if isinstance(found, Comment):
@@ -143,10 +147,21 @@ class _OneFile:
                     f"{self.window.name}: byte {found.offset}: expected all rows of a table, got a dump with "
                     "--where: what it lacks would count as deleted; dump again without"
                 )
-            self.session = after_comment(self.session, found.text)
+            if begins_dump(found.text) and self.session.is_cut_short:
+                raise self._cut_short()
+            before, self.session = self.session.place, after_comment(self.session, found.text)
+            self._refuse_two_places(before, found.offset)
         elif isinstance(found, Statement):
             where = f"{self.window.name}: byte {found.offset}"
-            self.session = after_statement(self.session, found.text, where)
+            before, self.session = self.session.place, after_statement(self.session, found.text, where)
+            self._refuse_two_places(before, found.offset)
+
+    def _refuse_two_places(self, before: Place | None, offset: int) -> None:
+        if before is not None and self.session.place != before:
+            raise LakehouseError(
+                f"{self.window.name}: byte {offset}: expected one position, got {before} and "
+                f"{self.session.place}: several dumps in one file; import each from a file of its own"
+            )
 
     def _ended(self) -> Iterator[DumpEvent]:
         if self.table is not None:
@@ -270,8 +285,10 @@ def _rows_of_file(files: DumpFiles, file: SqlFile, table: TableBegins) -> Iterat
     dumpling = file.kind == "csv" or _OF_DUMPLING.search(file.stem) is not None
     with window_of(files, file.path) as window:
         if file.kind == "csv":
-            names = _sent(table.schema)
-            yield from _batches(csv_rows(window, names), names, window, Session())
+            columns = [column for column in table.schema.columns if column.generated is None]
+            quoted = [column.type.family in _QUOTED for column in columns]
+            names = tuple(column.name for column in columns)
+            yield from _batches(csv_rows(window, names, quoted), names, window, Session())
             return
         session = Session()
         for found in statements(window):
@@ -309,11 +326,6 @@ def _table_of(found: Statement, path: str, database: str | None) -> TableBegins 
             f"{where}: expected the database of {statement.table}, got none; dump again with --databases"
         )
     return TableBegins((statement.database or database or "", statement.table), text, schema)
-
-
-def _sent(schema: TableSchema) -> tuple[str, ...]:
-    """The columns of rows that name none: all but those that the server computes, where there are some."""
-    return tuple(column.name for column in schema.columns if column.generated is None)
 
 
 def _rows_of(window: Window, insert: Insert, table: TableBegins, session: Session) -> Iterator[Rows]:

@@ -49,14 +49,19 @@ class Session:
         return self.is_open or (self.known and not self.complete)
 
 
+def begins_dump(text: str) -> bool:
+    """Whether a line of comment is the first one of mysqldump's."""
+    return _PRODUCER.match(text) is not None
+
+
 def after_comment(session: Session, text: str) -> Session:
     """The state after a line of comment."""
     if found := _HEADER.match(text):
         return replace(session, database=found[1].strip())
     if text.startswith("Dump completed"):
         return replace(session, complete=True)
-    if _PRODUCER.match(text):
-        return replace(session, known=True)
+    if begins_dump(text):
+        return replace(session, known=True, complete=False)
     place = change_master(text)
     return session if place is None else replace(session, place=place)
 

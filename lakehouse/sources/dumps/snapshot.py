@@ -12,7 +12,7 @@ from lakehouse.formats.snapshot.encode import TableChunks, incarnation_of, messa
 from lakehouse.formats.snapshot.records import Place as RecordPlace
 from lakehouse.formats.snapshot.records import RowsRecord, TableRecord
 from lakehouse.lineage import Name
-from lakehouse.schema import TableSchema
+from lakehouse.schema import Column, TableSchema
 from lakehouse.sources.dumps.read import Dump
 from lakehouse.sources.dumps.records import (
     TRANSACTIONAL,
@@ -28,6 +28,7 @@ from lakehouse.sources.dumps.records import (
 
 # servers' own databases, which no feed carries
 _SYSTEM = frozenset({"information_schema", "metrics_schema", "mysql", "performance_schema", "sys"})
+_DIGITS, _FLOAT_DIGITS = re.compile(rb"[^0-9]"), 6
 _ENGINE = re.compile(r"^\)[^\n]*?\bENGINE\s*=\s*(\w+)", re.M | re.I)
 # Unicode's basic plane alone, and the charsets that have more
 _BASIC = frozenset({"utf8", "utf8mb3"})
@@ -36,17 +37,23 @@ _BEYOND_BASIC = frozenset({"gb18030", "utf16", "utf16le", "utf32", "utf8mb4"})
 
 @dataclass(slots=True)
 class TableFound:
-    """A table of a dump, as far as it has been read, and what its rows lack."""
+    """A table of a dump, as far as it has been read, and what its rows lack. `rounded`: the FLOAT columns
+    that have lost digits.
+    """
 
     name: Name
     rows: int = 0
     notes: tuple[str, ...] = ()
+    rounded: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Found:
-    """The tables that a dump has been found to have so far."""
+    """The tables that a dump has been found to have so far. `whole_floats`: it is a TiDB's, which prints all
+    digits.
+    """
 
+    whole_floats: bool = False
     tables: list[TableFound] = field(default_factory=list)
 
     @property
@@ -83,6 +90,7 @@ def place_in(format: str, order: str, place: Place | None, name: str) -> RecordP
 
 def snapshot_messages(dump: Dump, place: RecordPlace, found: Found) -> Iterator[Message]:
     """The dump as messages of bronze, the same each time it is read; `found` tells what has been read."""
+    found.whole_floats = bool(place.tso)
     told = [dump.path or "", dump.zone or "", *((info.path, info.size) for info in dump.files.paths())]
     yield from messages(_records(dump, place, found), incarnation_of(place, told))
 
@@ -97,7 +105,7 @@ def _records(dump: Dump, place: RecordPlace, found: Found) -> Iterator[RowsRecor
             case Rows(columns, rows, charset, zone) if chunks is not None:
                 yield from chunks.add(columns, rows, charset, zone)
             case TableEnds() if chunks is not None:
-                yield from chunks.end(create)
+                yield from chunks.end(create, rounded=found.tables[-1].rounded)
 
 
 def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
@@ -113,16 +121,20 @@ def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
                 raise LakehouseError(f"{'.'.join(event.name)}: expected its rows in one place, got it twice")
             names.add(event.name)
             if not passing:
-                found.tables.append(TableFound(event.name, notes=_lossy(schema) + _unlocked(event.create)))
+                found.tables.append(TableFound(event.name, notes=_unlocked(event.create)))
         elif isinstance(event, Rows) and not passing:
             table = found.tables[-1]
             if not table.rows:
                 table.notes += _left_out(schema, event.columns)
             table.rows += len(event.rows)
+            if not found.whole_floats:
+                table.rounded = _rounded(table.rounded, event, schema)
             _refuse_lossy_charset(event, table.name, schema)
             event = _zoned(event, table.name, schema, dump)
-        elif isinstance(event, TableEnds) and event.left_out and not passing:
-            _refuse_left_out(found.tables[-1].name)
+        elif isinstance(event, TableEnds) and not passing:
+            if event.left_out:
+                _refuse_left_out(found.tables[-1].name)
+            found.tables[-1].notes += _short_floats(found.tables[-1])
         if not passing:
             yield event
 
@@ -165,10 +177,32 @@ def _refuse_lossy_charset(rows: Rows, name: Name, schema: TableSchema) -> None:
                 )
 
 
-def _lossy(schema: TableSchema) -> tuple[str, ...]:
-    """What servers print of some types is less than what they hold."""
-    names = [column.name for column in schema.columns if column.type.family == "float"]
-    return (f"FLOAT has six digits in a dump: {', '.join(names)}",) if names else ()
+def _rounded(before: tuple[str, ...], rows: Rows, schema: TableSchema) -> tuple[str, ...]:
+    """The FLOAT columns with a value of which MySQL and MariaDB may not have printed all digits; `before`:
+    those of the rows before.
+    """
+    places = [
+        (place, name)
+        for place, name in enumerate(rows.columns)
+        if name not in before and _is_printed_short(schema.column(name))
+    ]
+    found = (name for place, name in places if any(_is_cut(row[place]) for row in rows.rows))
+    return (*before, *found)
+
+
+def _short_floats(table: TableFound) -> tuple[str, ...]:
+    names = ", ".join(table.rounded)
+    return (f"FLOAT has six digits in a dump, so that it is incomplete: {names}",) if names else ()
+
+
+def _is_printed_short(column: Column | None) -> bool:
+    """Whether six digits are printed; of a FLOAT(M,D) it is all D decimals."""
+    return column is not None and column.type.family == "float" and column.type.scale is None
+
+
+def _is_cut(cell: bytes | None) -> bool:
+    digits = _DIGITS.sub(b"", (cell or b"").lower().partition(b"e")[0])
+    return len(digits.strip(b"0")) == _FLOAT_DIGITS
 
 
 def _unlocked(create: str) -> tuple[str, ...]:

@@ -79,8 +79,9 @@ def place_of(source: Source, dump: Dump, at: str | None) -> Place:
 
 def check_dump(source: Source, given: Given, progress: Progress) -> list[dict[str, Any]]:
     """Read a dump whole and write nothing: its position and its tables, one by one."""
-    dump, found = dump_of(given), Found()
+    dump = dump_of(given)
     place = place_of(source, dump, given.at)
+    found = Found(whole_floats=bool(place.tso))
     told = _Told(source.name, dump, found, progress)
     for _ in checked(dump, found):
         told.now()
@@ -99,6 +100,7 @@ def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, A
         log = OpsLog(spark, lake, source.name).load()
         context = RunContext(log, progress)
         refuse_below_floors(log, place)
+        refuse_other_binlog(log, place)
         warn_of_gap(log, place, progress)
         told = _Told(source.name, dump, found, progress)
         landed = land_snapshot(context, told.with_progress(snapshot_messages(dump, place, found)))
@@ -123,6 +125,19 @@ def refuse_below_floors(log: OpsLog, place: Place) -> None:
         raise LakehouseError(
             f"{log.source}: expected a snapshot above the retention floor, got one at {place}, below that of "
             f"{', '.join(below)}; take a newer one"
+        )
+
+
+def refuse_other_binlog(log: OpsLog, place: Place) -> None:
+    """LakehouseError where the snapshot's binlog is called otherwise than the feed's."""
+    done, epoch = log.last(Done), max((one.epoch for one in log.all(Epoch)), default=0)
+    known = () if done is None or done.servers is None else done.servers.names
+    names = {name for one in known if one.epoch == epoch for name in one.names}
+    base = place.file.rpartition(".")[0]
+    if place.file and names and base not in names:
+        raise LakehouseError(
+            f"{log.source}: expected the server whose binlog the feed reads ({', '.join(sorted(names))}), "
+            f"got one that writes {base}: a replica's own places mean nothing to the feed; read its server"
         )
 
 

@@ -52,7 +52,7 @@ from lakehouse.spark.pipeline.arrival_feed import (
     server_by_arrival,
     settle,
 )
-from lakehouse.spark.pipeline.import_dump import EACH, refuse_below_floors, warn_of_gap
+from lakehouse.spark.pipeline.import_dump import EACH, refuse_below_floors, refuse_other_binlog, warn_of_gap
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import Source
 
@@ -134,17 +134,9 @@ def _now(source: Source, server: Server, database: Database) -> Place:
 def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
     """LakehouseError where the server's places are not those of the feed."""
     refuse_below_floors(log, place)
+    refuse_other_binlog(log, place)
     warn_of_gap(log, place, progress)
     done = log.last(Done)
-    known = () if done is None or done.servers is None else done.servers.names
-    names = next((one.names for one in sorted(known, key=lambda one: -one.epoch)), ())
-    base = place.file.rpartition(".")[0]
-    if place.file and names and base not in names:
-        raise LakehouseError(
-            f"{log.source}: expected the server whose binlog the feed reads ({', '.join(names)}), got one "
-            f"that writes {base}: a replica's own places mean nothing to the feed; let `database:` name the "
-            "feed's"
-        )
     reached = done.reach if done is not None else None
     if reached is not None and reached[:3] > position(last_epoch(log), place)[:3]:
         raise LakehouseError(

@@ -7,14 +7,18 @@
 Nothing is locked, at the server or in the lake: it runs while the pipeline does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
-from lakehouse.sources.database import connect
-from lakehouse.sources.server_sql import is_tidb
+from lakehouse.ops.records.gold import TableEntry
+from lakehouse.sources.database import SESSION, connect
+from lakehouse.sources.live.tables import listed
+from lakehouse.sources.server_sql import at_tso, is_tidb
 from lakehouse.spark.operations.rebuild import discard
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import get_session
@@ -35,6 +39,8 @@ from lakehouse.verification.verdict import LOOKS, Found, Looks
 
 # looks at a table's rows, after which what still differs and is being changed is undecided
 MOST_LOOKS = 4
+DROPPED = "the server has it, and the feed has told its DROP: a CREATE is on its way, or was never told"
+UNKNOWN = "the server has it, and gold has not: if the feed carries it, `lakehouse snapshot` reads it"
 
 
 class TableResult(NamedTuple):
@@ -104,11 +110,40 @@ def _verified(session: Session) -> list[TableResult]:
             continue
         session.progress(f"verify  {source.name}: {entry.name}")
         results[name] = _first(session, name, differing)
+    if not options.tables:
+        here = unseen(_listed(session, reader), reader.entries().values(), source.gold.tables)
+        results |= {name: TableResult(name, compared=False, why=why) for name, why in here.items()}
     for _ in range(MOST_LOOKS):
         _look_again(session, [one for one in differing.values() if one.goes_on])
     for name, one in differing.items():
         results[name] = _result(session, results[name], one)
     return list(results.values())
+
+
+def _listed(session: Session, reader: Reader) -> list[Name]:
+    """The server's tables, at a TiDB those of the published watermark."""
+    at = (at_tso(reader.watermark()[1]),) if session.by_tso else ()
+    with connect(session.settings, (*SESSION, *at)) as server:
+        return [table.name for table in listed(server)]
+
+
+def unseen(
+    tables: Iterable[Name], entries: Iterable[TableEntry], wanted: Collection[Name] | None
+) -> dict[Name, str]:
+    """The server's tables that gold does not have, and why they are not compared. `wanted`: the tables that
+    the source has, None for those of all databases that gold has tables of.
+    """
+    entries = list(entries)
+    retired = {(one.database, one.table): one.state == "retired" for one in entries if one.shards is UNSET}
+    merged = {name for one in entries if one.shards is not UNSET for name in one.names}
+    databases = {name[0] for name in {*retired, *merged}}
+    found = dict[Name, str]()
+    for name in tables:
+        if retired.get(name):
+            found[name] = DROPPED
+        elif name not in retired and name not in merged and name[0] in databases:
+            found |= {name: UNKNOWN} if wanted is None or name in wanted else {}
+    return found
 
 
 def _first(session: Session, name: Name, differing: dict[Name, Open]) -> TableResult:

@@ -190,6 +190,42 @@ def test_a_table_whose_stored_columns_no_dump_tells_is_not_called_exact(tmp_path
     assert silver.problems == {"d.g": {"column st: no message tells its value in some rows"}}
 
 
+@pytest.mark.parametrize(
+    ("column", "cells", "cut"),
+    [
+        ("float", ("3.14159",), True),
+        ("float", ("1.5", "-1.17549e-38"), True),
+        ("float", ("16777200",), True),
+        ("float unsigned", ("NULL", "0.000333333"), True),
+        ("float", ("1.5", "-0.25", "123000", "1e10", "NULL"), False),
+        ("float(12,2)", ("1234567.88",), False),
+        ("double", ("3.14159",), False),
+    ],
+)
+def test_a_table_whose_floats_have_lost_digits_is_not_called_exact(
+    tmp_path: Path, column: str, cells: tuple[str, ...], cut: bool
+) -> None:
+    path = tmp_path / "d.sql"
+    rows = ",".join(f"({number},{cell})" for number, cell in enumerate(cells))
+    path.write_text(
+        f"USE `d`;\nCREATE TABLE `g` (`id` int PRIMARY KEY, `f` {column});\nINSERT INTO `g` VALUES {rows};\n"
+    )
+
+    def incomplete(format_: str, place: Tso | BinlogPlace) -> list[str]:
+        tidb = isinstance(place, Tso)
+        at = place_in(format_, "tidb" if tidb else "binlog", place, "shop")
+        silver = Memory(format_, tidb=tidb).add(snapshot_messages(find_dump(LocalDump(path)), at, Found()))
+        (lineage,) = silver.lineages().lineages
+        found = lineage.incomplete_at((0, TSO + 1, DDL, 0, 0, 0))
+        return [] if found is None else [found[1]]
+
+    assert incomplete("debezium", BinlogPlace("b.000001", 4)) == (
+        ["column f: the dump has six digits of each FLOAT"] if cut else []
+    )
+    # TiDB prints all digits
+    assert incomplete("ticdc-open", Tso(TSO)) == []
+
+
 @pytest.mark.parametrize("way", ZONES)
 def test_a_dump_that_does_not_tell_the_zone_of_its_timestamps_is_refused_without_it(
     server: MariaDb, tmp_path: Path, way: str

@@ -261,6 +261,41 @@ def test_a_file_of_mysqldump_that_is_cut_short_is_refused(tmp_path: Path) -> Non
     assert "expected `-- Dump completed` at its end, got none" in refused(path)
 
 
+def test_the_last_table_of_a_file_that_is_cut_short_does_not_end(tmp_path: Path) -> None:
+    path = (
+        folder(tmp_path, d_dot_sql=MYSQLDUMP + CREATE + "INSERT INTO `t` VALUES (1,NULL,NULL);\n") / "d.sql"
+    )
+    found = list[Any]()
+
+    with pytest.raises(LakehouseError, match="the dump was cut short"):
+        for event in find_dump(LocalDump(path)).events():
+            found.append(event)
+
+    assert not [event for event in found if isinstance(event, TableEnds)]
+
+
+def test_several_dumps_in_one_file_are_of_no_one_moment(tmp_path: Path) -> None:
+    first = MYSQLDUMP + CREATE + "INSERT INTO `t` VALUES (1,NULL,NULL);\n"
+    other = MYSQLDUMP.replace("POS=157", "POS=900").replace("shop", "crm") + CREATE + COMPLETED
+
+    two = folder(tmp_path, d_dot_sql=first + COMPLETED + other) / "d.sql"
+    assert "expected one position, got binlog.000012:157 and binlog.000012:900: several" in refused(two)
+
+    cut = folder(tmp_path, d_dot_sql=first + other.replace("POS=900", "POS=157")) / "d.sql"
+    assert "the dump was cut short" in refused(cut)
+
+    one = folder(tmp_path, d_dot_sql=first + COMPLETED + other.replace("POS=900", "POS=157")) / "d.sql"
+    assert set(tables(one)) == {("shop", "t"), ("crm", "t")}
+
+
+@pytest.mark.parametrize("row", ["1,,x", "1,NULL,\\N", '1,x,"y"', ',"x","y"'])
+def test_csv_that_has_another_sign_for_null_or_no_quotes_is_refused(tmp_path: Path, row: str) -> None:
+    path = dumpling(tmp_path / "dump")
+    (path / "shop.odd%2Ename.0000000010000.csv").write_text(f'"id","v","b"\r\n{row}\r\n')
+
+    assert "expected text in double quotes and NULL as \\N, Dumpling's defaults" in refused(path)
+
+
 def test_a_file_of_mysqldump_without_comments_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     """A lost connection ends the statement that is being written, and the file."""
     head = "/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */;\nUSE `d`;\n"
@@ -441,7 +476,7 @@ def test_a_feed_in_order_of_arrival_has_no_place_for_a_dump() -> None:
 def test_servers_own_databases_are_passed_over_and_losses_are_told(tmp_path: Path) -> None:
     text = (
         MYSQLDUMP + "CREATE TABLE `g` (`a` int, `f` float, `c` int GENERATED ALWAYS AS (`a` + 1) STORED);\n"
-        "INSERT INTO `g` (`a`, `f`) VALUES (1,1.5);\n"
+        "INSERT INTO `g` (`a`, `f`) VALUES (1,1.5),(2,3.14159);\n"
         "CREATE TABLE `m` (\n  `a` int COMMENT ') ENGINE=InnoDB'\n) ENGINE=MyISAM;\n"
         "INSERT INTO `m` VALUES (1);\n"
         "USE `mysql`;\n" + CREATE + COMPLETED
@@ -453,8 +488,11 @@ def test_servers_own_databases_are_passed_over_and_losses_are_told(tmp_path: Pat
     assert [(one.name, one.rows, one.notes) for one in found.tables] == [
         (
             ("shop", "g"),
-            1,
-            ("FLOAT has six digits in a dump: f", "columns that the dump's rows lack: c"),
+            2,
+            (
+                "columns that the dump's rows lack: c",
+                "FLOAT has six digits in a dump, so that it is incomplete: f",
+            ),
         ),
         (
             ("shop", "m"),

@@ -1,8 +1,10 @@
 """A dump imported into a source whose feed began before it, through the command's own functions."""
 
 import json
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from msgspec import UNSET
 from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
+from lakehouse.formats.snapshot.records import Place as RecordPlace
+from lakehouse.ops.progress import BinlogNames, Servers
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.silver import Done
 from lakehouse.sources.dumps.snapshot import Found, TableFound, checked, snapshot_messages
@@ -246,6 +250,30 @@ def test_a_dump_of_before_the_feed_s_first_message_is_told_as_a_gap(spark: Any, 
     command.import_dump(place.source(), command.Given(dump), told.append)
 
     assert any("the feed's first message is behind it" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "file", "refused"),
+    (
+        ((), "binlog.000012", False),
+        ((), "replica-bin.000012", True),
+        ((), "", False),
+        # of the server that the new epoch reads nothing is known yet
+        ((1,), "replica-bin.000012", False),
+    ),
+)
+def test_a_dump_of_another_server_s_binlog_is_refused(
+    epochs: tuple[int, ...], file: str, refused: bool
+) -> None:
+    done = SimpleNamespace(servers=Servers(names=(BinlogNames(0, "", ("binlog",)),)))
+    log: Any = SimpleNamespace(
+        source="shop", last=lambda kind: done, all=lambda kind: [SimpleNamespace(epoch=one) for one in epochs]
+    )
+    place = RecordPlace(file=file, offset=4) if file else RecordPlace(tso=T)
+    told = r"whose binlog the feed reads \(binlog\), got one that writes replica-bin"
+
+    with pytest.raises(LakehouseError, match=told) if refused else nullcontext():
+        command.refuse_other_binlog(log, place)
 
 
 def test_progress_tells_the_rate_and_how_long_the_rest_takes(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from lakehouse.spark.readers.status import verified
 from lakehouse.spark.verification import looks
 from lakehouse.spark.verification.looks import Compared, Options
 from lakehouse.spark.verification.record import keep
-from lakehouse.spark.verification.run import Open, TableResult, verify
+from lakehouse.spark.verification.run import DROPPED, UNKNOWN, Open, TableResult, unseen, verify
 from lakehouse.spark.verification.scratch import Scratch, scratch
 from lakehouse.verification.rows import key_hash
 from lakehouse.verification.verdict import MISSING, Found, Looks
@@ -32,6 +32,7 @@ from tests.oracle.values import TYPES, literals
 from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.support.lakes import quiet, write_recording
 from tests.support.live_feed import BINLOG, FedLake, LiveFeed, created
+from tests.support.records import table_entry
 
 ITEM = "CREATE TABLE `item` (`id` int PRIMARY KEY, `v` varchar(20), `w` decimal(10,2), `x` double, `j` json)"
 BAG = "CREATE TABLE `bag` (`a` int, `b` varchar(20))"
@@ -128,6 +129,7 @@ def test_each_fault_is_named_to_its_row_and_nothing_else_is(
     told.ddl("cleared", "CREATE TABLE `cleared` (`id` int PRIMARY KEY)")
     told.rows("INSERT INTO `cleared` VALUES (1), (2), (3)")
     told.ddl("cleared", "TRUNCATE TABLE `cleared`", clears=True).skip()
+    told.ddl("unsaid", "CREATE TABLE `unsaid` (`id` int PRIMARY KEY)").skip()
     lake = FedLake(tmp_path, told, server.port)
     beats(lake, 8)
     told.rows("UPDATE `item` SET `v` = 'vanishes' WHERE `id` = 7")
@@ -160,6 +162,7 @@ def test_each_fault_is_named_to_its_row_and_nothing_else_is(
         key_hash(["4", "four"]): ("extra", ()),
     }
     assert differences(found["cleared"]) == {key_hash([id_]): ("extra", ()) for id_ in "123"}
+    assert (found["unsaid"].compared, found["unsaid"].why) == (False, UNKNOWN)
     assert differences(found["named"]) == {key_hash(["a"]): ("changed", ("f",))}
     log = OpsLog(spark, lake.source().lake, "shop").load()
     keep(log, list(found.values()), 1.0)
@@ -321,6 +324,18 @@ def test_what_a_killed_run_has_left_is_removed_and_a_running_one_s_tables_stay(
     assert before == sorted([*kept, *left, "_verify_of_somebody_s"])
     assert remain == sorted([*kept, "_verify_of_somebody_s"])
     assert after.prefix == second.prefix
+
+
+def test_tables_that_the_server_has_and_gold_has_not_are_told() -> None:
+    entries = [
+        table_entry(database="shop", table="item"),
+        table_entry(database="shop", table="gone", state="retired"),
+        table_entry(database="shop", table="all", shards=("a", "b"), names=(("shop", "s1"), ("shop", "s2"))),
+    ]
+    here = [("shop", name) for name in ("gone", "item", "new", "s1", "s2")] + [("crm", "new")]
+
+    assert unseen(here, entries, None) == {("shop", "gone"): DROPPED, ("shop", "new"): UNKNOWN}
+    assert unseen(here, entries, {("shop", "item")}) == {("shop", "gone"): DROPPED}
 
 
 def test_buckets_of_rows_that_are_not_named_are_looked_at_again() -> None:
