@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from msgspec import UNSET
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
@@ -142,6 +142,21 @@ def any_of(conditions: Sequence[Column]) -> Column:
         return conditions[0] if conditions else F.lit(False)
     middle = len(conditions) // 2
     return any_of(conditions[:middle]) | any_of(conditions[middle:])
+
+
+def few_changes(frame: DataFrame, rows: int, size: int) -> pa.Table | None:
+    """The changes, in FOLD_COLUMNS, where they are at most so many with so many bytes of images; else None.
+    Images of more than that stay where they are: few rows may be more than the driver holds.
+    """
+    images = sum((F.coalesce(F.octet_length(name), F.lit(0)) for name in ("before", "after")), F.lit(0))
+    found = frame.select(*FOLD_COLUMNS).limit(rows + 1)
+    # of all rows, which a limit has brought together
+    found = found.withColumn("bytes", F.sum(images).over(Window.partitionBy()))
+    is_few = F.col("bytes") <= size
+    table = found.withColumns({name: F.when(is_few, F.col(name)) for name in ("before", "after")}).toArrow()
+    if table.num_rows > rows or (table.num_rows and table["bytes"][0].as_py() > size):
+        return None
+    return table.drop_columns("bytes")
 
 
 def collect_changes(frame: DataFrame) -> Iterator[tuple[Name, Change, int]]:

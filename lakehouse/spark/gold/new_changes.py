@@ -20,7 +20,14 @@ from lakehouse.events import Position
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, by_lineage, named_changes, of_names
+from lakehouse.spark.change_log.changes import (
+    FOLD_COLUMNS,
+    between,
+    by_lineage,
+    few_changes,
+    named_changes,
+    of_names,
+)
 from lakehouse.spark.gold.results import Size, TableResult, total
 
 
@@ -54,8 +61,8 @@ class NewChanges:
 
 def read_window(frame: DataFrame, history: History, position_before: Position) -> NewChanges:
     """A window's changes; what is at or below `position_before` is late."""
-    table = frame.select(*FOLD_COLUMNS).limit(limits.GOLD_WINDOW_CHANGES + 1).toArrow()
-    if table.num_rows <= limits.GOLD_WINDOW_CHANGES and table.nbytes <= limits.GOLD_WINDOW_BYTES:
+    table = few_changes(frame, limits.GOLD_WINDOW_CHANGES, limits.GOLD_WINDOW_BYTES)
+    if table is not None:
         owned, _ = by_lineage(history, named_changes(table))
         changes = {lineage: [change for change, _ in found] for lineage, found in owned.items()}
         return NewChanges(frame, small=True, changes=changes)
