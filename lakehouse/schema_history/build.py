@@ -91,6 +91,9 @@ def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:
     they arrived. A schema record shows what the statements have made. Returns the problems that belong to no
     table.
     """
+    if not any(map(renames_of, contexts)):  # a snapshot may tell thousands of tables at one position
+        ordered = sorted(contexts, key=lambda context: context.record.kind != "ddl")
+        return [problem for context in ordered for problem in _apply_record(context)]
     problems = []
     pending = contexts
     while pending:

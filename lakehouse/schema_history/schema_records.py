@@ -202,8 +202,9 @@ def replaced(before: TableSchema, after: TableSchema) -> tuple[Effect, ...]:
     column that it has not goes, one of another type is converted.
     """
     effects: list[Effect] = []
+    following = {column.id: column for column in after.columns}
     for column in before.columns:
-        same = after.by_id(column.id)
+        same = following.get(column.id)
         if same is None:
             effects.append(Drop(column.id))
         elif same.type != column.type:

@@ -100,7 +100,8 @@ def alter_by_edit(
 def _with_recomputed(
     old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
 ) -> list[tuple[e.Edit, Effects]]:
-    stay = [column for column in old.columns if new.by_id(column.id) is not None]
+    kept = {column.id for column in new.columns}
+    stay = [column for column in old.columns if column.id in kept]
     return [(edit, (*effects, *recomputed(old.columns, stay, effects))) for edit, effects in steps]
 
 
@@ -108,7 +109,8 @@ def _with_nulls_gone(
     old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
 ) -> list[tuple[e.Edit, Effects]]:
     """The steps with the columns that become NOT NULL, by their own clause or by a primary key."""
-    pairs = [(column, after) for column in old.columns if (after := new.by_id(column.id)) is not None]
+    following = {column.id: column for column in new.columns}
+    pairs = [(column, following[column.id]) for column in old.columns if column.id in following]
     gone = {
         one.id: other.type
         for one, other in pairs
@@ -239,11 +241,8 @@ class _Columns:
                     self.columns.append(replace(self._converted(self._with_default(column)), name=to))
                 case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
                     self.columns.append(self._defined(definition, column.id))
-        names = {
-            name_key(old.name): new.name
-            for new in self.columns
-            if (old := self.old.by_id(new.id)) and old.name != new.name
-        }
+        before = {column.id: column.name for column in self.old.columns}
+        names = {name_key(before[new.id]): new.name for new in self.columns if before[new.id] != new.name}
         self.columns = [
             column if isinstance(self.touched.get(column.id), _REDEFINING) else with_names(column, names)
             for column in self.columns
@@ -268,15 +267,14 @@ class _Columns:
         first.
         """
         old = {column.id for column in self.old.columns}
+        places = {column.id: place for place, column in enumerate(self.columns)}
+        made = {name_key(one.name): one.id for one in reversed(self.columns) if one.id not in old}
         found: dict[int, int] = {}
         for column in self.old.columns:
-            heirs = (
-                new.id
-                for new in self.columns
-                if new.id == column.id or (new.id not in old and _same_name(new, column))
-            )
-            if (heir := next(heirs, None)) is not None:
-                found[column.id] = heir
+            alike = made.get(name_key(column.name), column.id)
+            heirs = [one for one in (column.id, alike) if one in places]
+            if heirs:
+                found[column.id] = min(heirs, key=places.__getitem__)
         return found
 
     def _place(self, edit: e.Edit) -> None:
@@ -337,10 +335,6 @@ class _Columns:
 
 
 _REDEFINING = (e.DropColumn, e.ModifyColumn, e.ChangeColumn)
-
-
-def _same_name(one: Column, other: Column) -> bool:
-    return name_key(one.name) == name_key(other.name)
 
 
 def _column(definition: ColumnDef, column_id: int, table_charset: str | None) -> Column:

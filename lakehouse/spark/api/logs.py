@@ -16,7 +16,7 @@ from lakehouse.lineage import Lineage
 from lakehouse.reporting.text.values import place
 from lakehouse.spark.api.moments import time_of
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
-from lakehouse.spark.change_log.changes import not_void, position_literal
+from lakehouse.spark.change_log.changes import any_of, not_void, position_literal
 from lakehouse.spark.change_log.dead_letters import is_open
 from lakehouse.spark.quality.gates import RESULTS
 from lakehouse.spark.readers.show import Reader
@@ -72,10 +72,8 @@ def statements(reader: Reader, lineage: Lineage | None = None) -> DataFrame:
 def _of_life(lineage: Lineage) -> Column:
     """Whether a statement changed a table's schema, rows or name; it may name several tables."""
     places = {step.position for step in lineage.steps} | {one.low for one in lineage.intervals}
-    found = F.lit(False)
-    for each in sorted({*places, lineage.end or MIN_POSITION}):
-        found = found | (F.col("position") == position_literal(each))
-    return found
+    every = sorted({*places, lineage.end or MIN_POSITION})
+    return any_of([F.col("position") == position_literal(each) for each in every])
 
 
 def dead_letters(reader: Reader, with_bytes: int) -> DataFrame:

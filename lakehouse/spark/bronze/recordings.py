@@ -4,7 +4,7 @@ A recording lands the messages that bronze does not have. Every record has (topi
 offset): the incarnation tells a topic that was created anew, whose offsets start again, from the one before.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -24,20 +24,35 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.run_context import RunContext
 
 PLACE = ["topic", "incarnation", "partition", "offset"]
+# a commit has at most so many messages, and no more once they have so many bytes: the driver holds them
 CHUNK = 20_000
+CHUNK_BYTES = 32 * 1024 * 1024
 
 
 def list_partitions(context: RunContext, recordings: Sequence[Callable[[], Iterable[Message]]]) -> None:
     """Record the partitions of recordings that are landed in several commits: while some are missing, which a
     run that dies leaves out, no watermark passes their partitions. `recordings` are read from their starts.
     """
-    first = list(islice(recordings[0](), CHUNK + 1)) if len(recordings) == 1 else []
-    if recordings and (len(recordings) > 1 or len(first) > CHUNK):
+    commits = sum(1 for read in recordings for _ in islice(chunks(read()), 2))
+    if commits > 1:
         found = {(message.topic, message.partition) for read in recordings for message in read()}
         known = context.log.last(Partitions)
         listed = tuple(sorted(found.union(known.listed if known is not None else ())))
         if known is None or known.listed != listed:
             context.log.add(Partitions(listed=listed))
+
+
+def chunks(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """The messages of each commit."""
+    chunk, size = list[Message](), 0
+    for message in messages:
+        chunk.append(message)
+        size += len(message.key or b"") + len(message.value or b"")
+        if len(chunk) >= CHUNK or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def land_messages(context: RunContext, messages: Iterable[Message]) -> int:
@@ -47,9 +62,8 @@ def land_messages(context: RunContext, messages: Iterable[Message]) -> int:
     if is_half_told([one.ranges for one in told]):  # what it tells of has landed, or lands now and is told
         context.log.add(told[-1])
     landed, ends = 0, dict[Place, int]()
-    stream = iter(messages)
-    while chunk := list(islice(stream, CHUNK)):
-        chunk = _unknown(spark, lake, source, chunk)
+    for told_at_once in chunks(messages):
+        chunk = _unknown(spark, lake, source, told_at_once)
         if chunk:
             ends = ends or bronze_ends(spark, lake, source)
             append_messages(context, chunk, ends)

@@ -1,19 +1,19 @@
 """Silver's changes for the fold: selected by lineage intervals, parsed once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from msgspec import UNSET
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_FLAG, Position
 from lakehouse.fold.row_edits import Change
-from lakehouse.lineage import History, Lineage, Name
+from lakehouse.lineage import History, Interval, Lineage, Name
 from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
@@ -111,26 +111,52 @@ def unfinished_snapshots(done: Done | None) -> list[TableSnapshot]:
 
 def of_lineage(lineage: Lineage) -> Column:
     """The condition of rows of the lineage, by its name intervals."""
-    condition = F.lit(False)
-    for interval in lineage.intervals:
-        database, table = interval.name
-        mine = (
-            (F.col("database") == database)
-            & (F.col("table") == table)
-            & (F.col("position") > position_literal(interval.low))
-        )
-        if interval.high is not None:
-            mine = mine & (F.col("position") < position_literal(interval.high))
-        condition = condition | mine
-    return condition
+    return any_of([_within_interval(interval) for interval in lineage.intervals])
+
+
+def _within_interval(interval: Interval) -> Column:
+    database, table = interval.name
+    mine = (F.col("database") == database) & (F.col("table") == table)
+    mine = mine & (F.col("position") > position_literal(interval.low))
+    return mine if interval.high is None else mine & (F.col("position") < position_literal(interval.high))
 
 
 def of_any(lineages: Iterable[Lineage]) -> Column:
     """The condition of rows of any of the lineages."""
-    condition = F.lit(False)
-    for lineage in lineages:
-        condition = condition | of_lineage(lineage)
-    return condition
+    return any_of([_within_interval(interval) for lineage in lineages for interval in lineage.intervals])
+
+
+def of_names(names: Iterable[Name]) -> Column:
+    """The condition of rows of any of these source tables."""
+    tables = defaultdict[str, list[str]](list)
+    for database, table in sorted(names):
+        tables[database].append(table)
+    return any_of([(F.col("database") == one) & F.col("table").isin(found) for one, found in tables.items()])
+
+
+def any_of(conditions: Sequence[Column]) -> Column:
+    """Whether any of the conditions holds. They are a balanced tree: one behind the other, a thousand of them
+    overflow the planner's stack.
+    """
+    if len(conditions) < 2:
+        return conditions[0] if conditions else F.lit(False)
+    middle = len(conditions) // 2
+    return any_of(conditions[:middle]) | any_of(conditions[middle:])
+
+
+def few_changes(frame: DataFrame, rows: int, size: int) -> pa.Table | None:
+    """The changes, in FOLD_COLUMNS, where they are at most so many with so many bytes of images; else None.
+    Images of more than that stay where they are: few rows may be more than the driver holds.
+    """
+    images = sum((F.coalesce(F.octet_length(name), F.lit(0)) for name in ("before", "after")), F.lit(0))
+    found = frame.select(*FOLD_COLUMNS).limit(rows + 1)
+    # of all rows, which a limit has brought together
+    found = found.withColumn("bytes", F.sum(images).over(Window.partitionBy()))
+    is_few = F.col("bytes") <= size
+    table = found.withColumns({name: F.when(is_few, F.col(name)) for name in ("before", "after")}).toArrow()
+    if table.num_rows > rows or (table.num_rows and table["bytes"][0].as_py() > size):
+        return None
+    return table.drop_columns("bytes")
 
 
 def collect_changes(frame: DataFrame) -> Iterator[tuple[Name, Change, int]]:

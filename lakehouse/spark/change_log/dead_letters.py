@@ -11,6 +11,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import Shortfall
+from lakehouse.ops.pruning import closed_by_code
 from lakehouse.ops.records.bronze import FilesMissing, Gap, MissingFile
 from lakehouse.ops.records.operators import Dismissed, Epoch, Generation
 from lakehouse.ops.records.silver import Closing, Done
@@ -59,7 +60,7 @@ def is_open(log: OpsLog) -> Column:
 def is_closed(closings: list[Closing]) -> Column:
     """Whether any of the closings closes a row of silver's dead letters."""
     closed = F.lit(False)
-    for closing in closings:
+    for closing in closed_by_code(closings):
         mine = F.lit(True) if closing.code is None else F.col("code") == closing.code
         closed = closed | (mine & (F.col("batch") <= closing.batch))
     return closed

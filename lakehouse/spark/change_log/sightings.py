@@ -88,11 +88,15 @@ class Silver:
     changes: DataFrame
     kept: Sightings
     unasked: frozenset[Name] = frozenset()
+    known: dict[Span, Sighted] = field(init=False)
     newer: dict[Name, Shapes] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.known = {span_of(one): one for one in self.kept.tables}
 
     def shapes(self, span: Span, rows: int) -> Shapes:
         """The shapes of a span's rows; `rows` is how many the table has in silver."""
-        known = next((one for one in self.kept.tables if span_of(one) == span), None)
+        known = self.known.get(span)
         newer = self.newer_shapes().get(span.name, ())
         every = (span.low, span.high) == (MIN_POSITION, None)
         if known is None:

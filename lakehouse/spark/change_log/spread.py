@@ -6,8 +6,6 @@ looked at for the keys of these, where their table lies in several partitions.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
-from operator import or_
 from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -18,6 +16,7 @@ from lakehouse.ops.progress import Partition
 from lakehouse.ops.records.gold import Spreads, TableSpread
 from lakehouse.ops.records.silver import Done
 from lakehouse.schema_history.ordering_problems import Spread
+from lakehouse.spark.change_log.changes import of_names
 from lakehouse.spark.change_log.sightings import BATCHES, digest
 from lakehouse.spark.ops.log import OpsLog
 
@@ -88,7 +87,7 @@ def _place() -> Column:
 
 def _moved(newer: DataFrame, older: DataFrame, names: list[Name]) -> Iterator[tuple[Name, int]]:
     """How many keys of some tables came in several partitions with the newer rows, and had not before."""
-    mine = reduce(or_, [_is_of(name) for name in names]) & (F.col("key") != "[]")
+    mine = of_names(names) & (F.col("key") != "[]")
     fresh = newer.where(mine).groupBy(*KEY).agg(F.collect_set(_place()).alias("places"))
     before = older.where(mine).join(fresh.select(*KEY), KEY, "left_semi")
     before = before.groupBy(*KEY).agg(F.collect_set(_place()).alias("before"))
@@ -97,7 +96,3 @@ def _moved(newer: DataFrame, older: DataFrame, names: list[Name]) -> Iterator[tu
     is_moved = (F.size(known) < 2) & (F.size(F.array_union("places", known)) > 1)
     for row in both.where(is_moved).groupBy("database", "table").count().collect():
         yield (row["database"], row["table"]), row["count"]
-
-
-def _is_of(name: Name) -> Column:
-    return (F.col("database") == name[0]) & (F.col("table") == name[1])

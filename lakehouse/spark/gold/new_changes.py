@@ -4,7 +4,6 @@ A read of one table looks through every file of silver that may hold rows of it.
 would be what gold costs, so small tables are read in groups: one query for as many as the driver holds.
 """
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
@@ -14,14 +13,21 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, by_lineage, named_changes
+from lakehouse.spark.change_log.changes import (
+    FOLD_COLUMNS,
+    between,
+    by_lineage,
+    few_changes,
+    named_changes,
+    of_names,
+)
 from lakehouse.spark.gold.results import Size, TableResult, total
 
 
@@ -55,8 +61,8 @@ class NewChanges:
 
 def read_window(frame: DataFrame, history: History, position_before: Position) -> NewChanges:
     """A window's changes; what is at or below `position_before` is late."""
-    table = frame.select(*FOLD_COLUMNS).limit(limits.GOLD_WINDOW_CHANGES + 1).toArrow()
-    if table.num_rows <= limits.GOLD_WINDOW_CHANGES and table.nbytes <= limits.GOLD_WINDOW_BYTES:
+    table = few_changes(frame, limits.GOLD_WINDOW_CHANGES, limits.GOLD_WINDOW_BYTES)
+    if table is not None:
         owned, _ = by_lineage(history, named_changes(table))
         changes = {lineage: [change for change, _ in found] for lineage, found in owned.items()}
         return NewChanges(frame, small=True, changes=changes)
@@ -136,7 +142,7 @@ def read_group(works: Sequence[TableWork]) -> list[Read]:
     """The rows for each work of one frame, by lineage: all rows of the lineage's names, in FOLD_COLUMNS."""
     frame = works[0].frame
     assert frame is not None
-    wanted = frame.where(_of_names(_names(lineage for work in works for lineage in work.lineages)))
+    wanted = frame.where(of_names(_names(lineage for work in works for lineage in work.lineages)))
     table = wanted.select(*FOLD_COLUMNS).toArrow()
     found = rows_by_name(table)
 
@@ -148,17 +154,6 @@ def read_group(works: Sequence[TableWork]) -> list[Read]:
 
 def _names(lineages: Iterable[Lineage]) -> set[Name]:
     return {interval.name for lineage in lineages for interval in lineage.intervals}
-
-
-def _of_names(names: Iterable[Name]) -> Column:
-    """Whether a row is of any of these tables."""
-    tables: dict[str, list[str]] = {}
-    for database, table in sorted(names):
-        tables.setdefault(database, []).append(table)
-    conditions = [
-        (F.col("database") == database) & F.col("table").isin(found) for database, found in tables.items()
-    ]
-    return functools.reduce(lambda one, other: one | other, conditions)
 
 
 def rows_by_name(table: pa.Table) -> dict[Name, pa.Table]:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.gold.own_columns import CURRENT, DELETED, SHARD
 from lakehouse.gold.shards import aligned
-from lakehouse.spark.change_log.changes import between, of_lineage
+from lakehouse.spark.change_log.changes import between, of_any
 from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.entries import misfit_entry, shards_entry
 from lakehouse.spark.gold.layout import misfit, take_back
@@ -84,8 +84,7 @@ def _any_new(plan: ShardsPlan, tables: list[GoldTable], new: NewChanges) -> bool
     """Whether a large window has a change of any shard."""
     if not any(new.of(table.lineage).size.rows for table in tables):
         return False
-    conditions = [of_lineage(table.lineage) for table in tables]
-    mine = functools.reduce(lambda one, other: one | other, conditions)
+    mine = of_any(table.lineage for table in tables)
     return bool(new.frame.where(mine & between(None, plan.at)).limit(1).count())
 
 

@@ -15,7 +15,7 @@ from lakehouse.fold.steps import cuts, last_cut
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import lacking_cells
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import named_changes, of_lineage
+from lakehouse.spark.change_log.changes import few_changes, named_changes, of_lineage
 from lakehouse.spark.change_log.key_changes import Reading, move_others, of_keys
 from lakehouse.spark.fold.modes import commits, timed, valued
 from lakehouse.spark.fold.typed_rows import OP
@@ -160,8 +160,8 @@ def key_changes(table: GoldTable, keys: Collection[Key]) -> KeyChanges | None:
     read_as = table.lineage if plain else valued(table.lineage)
     reading = Reading(read_as, table.step, upstream, cleared=not plain)
     mine = of_keys(table.own_changes, reading, keys)
-    rows = mine.limit(limits.GOLD_TABLE_CHANGES + 1).toArrow()
-    if rows.num_rows > limits.GOLD_TABLE_CHANGES or rows.nbytes > limits.GOLD_TABLE_BYTES:
+    rows = few_changes(mine, limits.GOLD_TABLE_CHANGES, limits.GOLD_TABLE_BYTES)
+    if rows is None:
         return None
     changes = [change for _, change, _ in named_changes(rows)]
     return None if move_others(reading, changes, keys) else KeyChanges(changes, NO_VERDICT, is_all=False)

@@ -31,8 +31,8 @@ from lakehouse.spark.silver.decode import messages
 from lakehouse.spark.silver.run import is_small, refuse_other_reading, run_batch
 from lakehouse.spark.silver.tables import SilverSettings, read_silver
 
-# so many ranges of offsets are decoded in one batch: each is a condition of its query
-RANGES = 500
+# so many ranges of offsets are decoded in one batch: its plan is a record of the ops log, and has them all
+RANGES = 5_000
 # a message's parts are looked for in so many records behind its first one
 PARTS = 100
 Json = dict[str, Any]

@@ -29,7 +29,7 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.lineage import Lineage
 from lakehouse.quality.suite import Check, Suite
-from lakehouse.spark.change_log.changes import FOLD_COLUMNS, position_literal
+from lakehouse.spark.change_log.changes import FOLD_COLUMNS, any_of, between
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.quality.expectations import Fields, failing
 
@@ -121,15 +121,8 @@ class SuiteEvaluator:
     def _of(self, changes: DataFrame, steps: set[int]) -> DataFrame:
         """The changes whose position lies in one of the steps; those below the first step belong to it."""
         places = [step.position for step in self.lineage.steps]
-        condition = F.lit(False)
-        for step in steps:
-            mine = F.lit(True) if step == 0 else F.col("position") > position_literal(places[step])
-            condition = condition | (
-                mine
-                if step + 1 == len(places)
-                else mine & (F.col("position") <= position_literal(places[step + 1]))
-            )
-        return changes.where(condition)
+        ends = [*places[1:], None]
+        return changes.where(any_of([between(places[step] if step else None, ends[step]) for step in steps]))
 
     def _shape(self, step: int) -> Shape:
         """What the checks see of a step: ids and types. A check with a condition of its own may look at any

@@ -23,7 +23,7 @@ from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import Image, RowChange
-from lakehouse.spark.change_log.changes import between, counted_changes, of_lineage
+from lakehouse.spark.change_log.changes import any_of, between, counted_changes, of_lineage
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.timeline import commit_millis
 
@@ -70,12 +70,12 @@ def of_row(reader: Reader, entry: TableEntry, key: Sequence[str]) -> Column:
     retention floor's rows, and those of messages that know no key, tell theirs by their images alone.
     """
     ids = _key_ids(reader, entry)
-    told: Column = F.lit(False)
+    told: list[Column] = []
     for mode in reader.modes(entry):
         for low, high, names in _names_of(mode.lineage, ids):
             wanted = list(zip(names, key, strict=True))
-            told = told | (between(low, high) & (_has("before", wanted) | _has("after", wanted)))
-    return F.col("key").isin(keys_like(key)) | ((F.col("key") == "[]") & told)
+            told.append(between(low, high) & (_has("before", wanted) | _has("after", wanted)))
+    return F.col("key").isin(keys_like(key)) | ((F.col("key") == "[]") & any_of(told))
 
 
 def _names_of(

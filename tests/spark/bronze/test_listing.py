@@ -42,7 +42,7 @@ def test_a_new_partition_is_recorded_before_a_record_of_the_pass_is_landed(
         log.records += [log._logged(record, log.seq + 1) for record in records]
         return log.seq
 
-    def landing(*_: Any) -> Any:
+    def landing(*_: Any, **__: Any) -> Any:
         raise Landing
 
     monkeypatch.setattr(OpsLog, "add_all", add_all)
@@ -96,6 +96,11 @@ def test_the_partitions_of_a_recording_are_listed_before_the_first_of_its_commit
     monkeypatch.setattr(recordings, "CHUNK", 2)
     recordings.list_partitions(context, [lambda: told])
     recordings.list_partitions(context, [lambda: told[:3], lambda: told])
+    monkeypatch.setattr(recordings, "CHUNK", 4)
+    large = [structs.replace(one, value=b"x" * 10) for one in told]
+    monkeypatch.setattr(recordings, "CHUNK_BYTES", 20)
+    assert [len(chunk) for chunk in recordings.chunks(large)] == [2, 2], "few messages may be many bytes"
+    recordings.list_partitions(context, [lambda: large])
     assert log.all(Partitions) == [Partitions(listed=(("t", 0), ("t", 1)))]
     assert source_watermark(first, log) == (MIN_POSITION, ("t", 1)), "as a run that has died leaves it"
 

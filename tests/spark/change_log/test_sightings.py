@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
+from lakehouse.events import MIN_POSITION
 from lakehouse.lineage import History
-from lakehouse.ops.records.gold import RowShape, Sightings
+from lakehouse.ops.records.gold import RowShape, Sighted, Sightings
 from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log import sightings
 from lakehouse.spark.change_log.schema_history import load_history
@@ -16,6 +17,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from tests.support.lakes import engine, run, shown, write_recording
 from tests.support.open_feed import OpenFeed
+from tests.support.work import lines_run
 
 NAMES = [f"t{number}" for number in range(6)]
 
@@ -100,3 +102,21 @@ def shapes_of(history: History) -> list[Any]:
         )
         for one in history.lineages
     ]
+
+
+def test_a_table_is_found_among_many_that_were_kept_without_a_look_at_the_others() -> None:
+    """Tables without a CREATE are asked for by each run, each of them."""
+
+    def asked(count: int) -> int:
+        names = [("d", f"t{number}") for number in range(count)]
+        tables = tuple(
+            Sighted(*name, MIN_POSITION, None, (shape("a", number, 1),)) for number, name in enumerate(names)
+        )
+        nothing: Any = None  # silver is not looked at
+        silver = sightings.Silver(nothing, Sightings(batch=1, under="", tables=tables))
+        silver.newer = {}
+        return lines_run(
+            lambda: [silver.shapes(sightings.Span(name, MIN_POSITION, None), 1) for name in names]
+        )
+
+    assert asked(400) < 5 * asked(100)

@@ -95,3 +95,13 @@ def test_older_rows_are_looked_at_for_new_keys_of_tables_in_several_partitions_a
         TableSpread("d", "a", (("t", 0), ("t", 1)), 1),
         before.tables[1],
     )
+
+
+def test_thousands_of_tables_in_several_partitions_are_looked_at_together(spark: Any) -> None:
+    """A condition for each of them, one behind the other, overflows the planner's stack."""
+    count = 3_000
+    rows = [row(f"t{number}", 1, partition, 1) for number in range(count) for partition in (0, 1)]
+
+    spreads = found(spark, spark.createDataFrame(rows, ROWS), 1)
+
+    assert [one.moved for one in spreads] == [1] * count

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import Row
+from pyspark.sql import functions as F
 
 from lakehouse.events import Message
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import collect_changes
+from lakehouse.spark.change_log.changes import FOLD_COLUMNS, collect_changes, few_changes
 from lakehouse.spark.gold import new_changes
 from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.gold.results import Size, TableResult
@@ -60,6 +62,45 @@ def test_small_tables_are_read_together(spark: Any, tmp_path: Path, monkeypatch:
     assert by_run[0][0] > 2
     assert all(len(groups) <= 2 for groups in by_run)
     assert alone == []
+
+
+def test_few_changes_of_many_bytes_do_not_come_to_the_driver(spark: Any) -> None:
+    rows = [
+        {
+            "database": "d",
+            "table": "t",
+            "op": "upsert",
+            "position": Row(epoch=0, p1=number),
+            "after": "x" * 9_000,
+        }
+        for number in range(20)
+    ]
+    position = "position struct<epoch:int,p1:int>"
+    known = spark.createDataFrame(rows, f"database string, table string, op string, {position}, after string")
+    others = {name: F.lit(None).cast("string") for name in FOLD_COLUMNS if name not in known.columns}
+    frame = known.withColumns(others)
+
+    def held(rows: int, size: int) -> int | None:
+        table = few_changes(frame, rows, size)
+        return None if table is None else table.num_rows
+
+    assert held(20, 180_000) == 20
+    assert held(19, 180_000) is None
+    assert held(20, 179_999) is None
+    assert few_changes(frame.where("false"), 20, 1) is not None
+    came: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        to_arrow = type(frame).toArrow
+
+        def weighed(self: Any) -> pa.Table:
+            table = to_arrow(self)
+            came.append(table.nbytes)
+            return table
+
+        patch.setattr(type(frame), "toArrow", weighed)
+        assert held(20, 100) is None
+    assert len(came) == 1
+    assert came[0] < 9_000
 
 
 def test_a_read_group_holds_what_fits_and_at_least_one_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,13 @@ from lakehouse.events import Message
 from lakehouse.formats import FORMATS
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
+from lakehouse.ops.progress import Counts, OffsetRange
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.dead_letters import open_counts
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations import requeue
 from lakehouse.spark.operations.requeue import decode_again, ranges_of
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import source_of_path, try_recording
@@ -23,12 +25,37 @@ from lakehouse.spark.silver.tables import SilverSettings
 from tests.support.lakes import quiet, run, silver_rows, write_recording
 from tests.support.open_feed import OpenFeed, T
 from tests.support.paths import DATA
+from tests.support.records import log_of
 
 
 def compressed(message: Message) -> Message:
     keys, values = frames(message.key, message.value)
     key, value = framed(keys, [bytes(cramjam.lz4.compress(each)) for each in values])
     return msgspec.structs.replace(message, key=key, value=value)
+
+
+def test_thousands_of_letters_that_lie_apart_are_decoded_in_few_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch costs several Spark jobs and commits, however few its letters."""
+    plan = Planned(batch=1, generation="g", small=True, ranges=())
+    done = Done(batch=1, counts=Counts(), top=None, reach=None, next=(), marks=(), dead=(), tables=())
+    log, batches = log_of(plan, done), list[Planned]()
+    monkeypatch.setattr(OpsLog, "add", lambda log, record: log.records.append(log._logged(record, 1)))
+    monkeypatch.setattr(requeue, "is_small", lambda *_: True)
+
+    def decoded(_: OpsLog, __: SilverSettings, plan: Planned) -> Counts:
+        batches.append(plan)
+        return Counts()
+
+    monkeypatch.setattr(requeue, "run_batch", decoded)
+    apart = [OffsetRange("t", "", 0, first=offset, last=offset) for offset in range(0, 40_000, 2)]
+
+    decode_again(log, SilverSettings("shop", "ticdc-open", "ticdc"), apart, None)
+
+    assert len(batches) <= 4
+    assert [one for batch in batches for one in batch.ranges] == apart
+    assert [batch.requeue is not None for batch in batches] == [False] * (len(batches) - 1) + [True]
 
 
 @pytest.mark.parametrize("most", [100, 0], ids=["few", "many"])
