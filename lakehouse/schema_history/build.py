@@ -51,7 +51,8 @@ def build(
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
     records = sorted(map(with_created_schema, records), key=lambda record: record.position)
-    lives, spelling = Lives(sightings, ordered, rules.logs), Spelling(sightings.names(), records)
+    lives = Lives(sightings, ordered, rules.logs, rules.charset)
+    spelling = Spelling(sightings.names(), records)
     whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):

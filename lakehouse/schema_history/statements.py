@@ -188,6 +188,10 @@ def _apply(context: Context, statement: E.Statement) -> None:
         case E.DropDatabase():
             for name in of_database(context.lives.live, statement.database):
                 _drop(context, name, "drop_database")
+            context.lives.charsets.drop(statement.database)
+        case E.DatabaseCharset(database, charset, condition):
+            database = database or context.record.database
+            context.lives.charsets.tell(database, charset, if_not_exists=condition)
         case E.RecoverTable():
             _recover_table(context, statement)
         case E.RecoverDatabase():
@@ -205,14 +209,18 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
     )
     like = lives.find(models[0], position) if len(models) == 1 else None
     if _makes_room(lives, name, position, statement):
-        schema = _first_schema(statement, like)
+        schema = _first_schema(statement, like, lives.charsets.of(name[0]))
         lives.begin(name, lives.low(name, position), schema, context.record.ddl)
 
 
-def _first_schema(statement: E.CreateTable | E.CreateTableLike, like: Lineage | None) -> TableSchema:
-    """The schema of a new table, empty where the statement does not have all of it."""
+def _first_schema(
+    statement: E.CreateTable | E.CreateTableLike, like: Lineage | None, charset: str | None
+) -> TableSchema:
+    """The schema of a new table of a database with this charset, empty where the statement does not have all
+    of it.
+    """
     if isinstance(statement, E.CreateTable) and statement.columns and not statement.as_select:
-        return create(statement)
+        return create(replace(statement, charset=statement.charset or charset))
     return like.steps[-1].schema if like else EMPTY
 
 
