@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
-from lakehouse.fold.row_edits import NO_DELETES
+from lakehouse.fold.row_edits import NO_DELETES, SENT_AGAIN
 from lakehouse.formats import decode_message
 from lakehouse.formats.debezium.connector import decode
 from lakehouse.formats.debezium.records import transaction_end
@@ -282,6 +282,24 @@ def test_unwrapped_rows_without_rewritten_deletes_leave_their_table_incomplete()
 
     assert lacking(place) == {"d.t": {NO_DELETES}}
     assert lacking(place | {"__deleted": "false"}) == lacking({}, headers=headers) == {}
+
+
+@pytest.mark.parametrize(("key", "problems"), [("", {"d.t": {SENT_AGAIN}}), (" PRIMARY KEY", {})])
+def test_rows_of_an_incremental_snapshot_may_be_there_where_no_key_tells(key: str, problems: object) -> None:
+    """The signal names a `surrogate-key`, which no record has."""
+    ddl = f"CREATE TABLE t (id INT{key})"
+    created = {"source": SOURCE | {"pos": 4}, "ddl": ddl, "databaseName": "d", "tableChanges": []}
+    told = {"id": 1} if key else None
+    sent = [
+        message(created),
+        message(row("c", None, {"id": 1}), told),
+        message(row("r", None, {"id": 1}, snapshot="incremental"), told),
+    ]
+
+    memory = Memory("debezium", tidb=False).add(sent)
+
+    assert memory.tables(memory.reach) == {"d.t": [{"id": 1}] * (1 if key else 2)}
+    assert memory.problems == problems
 
 
 def test_an_unwrapped_row_s_transaction_is_told_and_no_column() -> None:
