@@ -31,6 +31,8 @@ SNAPSHOT_TOPIC = "lakehouse:snapshot"
 SNAPSHOT_FLAG, TABLE_SNAPSHOT, SETTLED = "snapshot=table", "table", "settled"
 # rows that show a later state than that of their position
 INCREMENTAL = "snapshot=incremental"
+# the flag of a row whose feed sends no deletes
+DELETES_HIDDEN = "deletes_hidden"
 MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)
 
 

@@ -352,6 +352,15 @@ class DropDatabase:
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseCharset:
+    """CREATE or ALTER DATABASE: the charset of its tables to come, None for the server's."""
+
+    database: str | None
+    charset: str | None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecoverTable:
     """RECOVER or FLASHBACK TABLE: rows return that no change brought."""
 
@@ -376,6 +385,7 @@ Statement = (
     | DropTable
     | TruncateTable
     | DropDatabase
+    | DatabaseCharset
     | RecoverTable
     | RecoverDatabase
     | NoEffect

@@ -40,12 +40,13 @@ class Decision(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The policies by table name, the decisions by (position, text) of the statement, and the tables whose
-    log goes on when they are dropped and created again.
+    log goes on when they are dropped and created again. `charset`: the server's default, where it is said.
     """
 
     policies: Mapping[Name, Policy] = field(default_factory=dict)
     decisions: Mapping[tuple[Position, str], Decision] = field(default_factory=dict)
     logs: frozenset[Name] = frozenset()
+    charset: str | None = None
 
     def decision(self, position: Position, ddl: str | None) -> Decision | None:
         return self.decisions.get((position, ddl or ""))

@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from lakehouse.events import INCREMENTAL, Position
+from lakehouse.events import DELETES_HIDDEN, INCREMENTAL, Position
 from lakehouse.fold.continuity import Claim, Form, form_of
 from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, StepIndex
@@ -23,7 +23,11 @@ PUT, PATCH, DELETE, REFUSE = "put", "patch", "delete", "refuse"
 REJECTED = "rejected"
 OLD_KEY_UNKNOWN = "old_key_unknown"
 PARTIAL_AFTER = "partial_after"
+# flags that say something of a change's images, or of what its table lacks
+TELLING = (REJECTED, OLD_KEY_UNKNOWN, PARTIAL_AFTER, DELETES_HIDDEN)
 OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may still be there"
+NO_DELETES = "the feed sends no deletes: rows that are gone may still be there"
+SENT_AGAIN = "rows of an incremental snapshot may be there already: the table has no key to tell them by"
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
 NEVER_INSERTED = "a delete of a row that no change inserted"
@@ -137,6 +141,10 @@ class ChangeReader:
                 problems |= set(map(NULL_FOR_TEXT.format, carrier.nulls))
             if lacks_old_row(change, before, self._ids):
                 problems.add(OLD_ROW_STAYS)
+            if DELETES_HIDDEN in change.flags:
+                problems.add(NO_DELETES)
+            if INCREMENTAL in change.flags and not self._ids:
+                problems.add(SENT_AGAIN)
             partial = before is not None and not self._ids and not carrier.tells_all(change.before or {})
             self._add(edits, change, before, after, partial=partial)
             if self._claims:

@@ -37,13 +37,15 @@ class Was(str):
 class Upstream(NamedTuple):
     """What values depend on beside their types: the zone of TIMESTAMP text in DDL, and whose conversion rules
     hold (mysql, mariadb or tidb), of which version where that is said (`10.6` is (10, 6)). `continuity`: what
-    changes say of the rows before them, on which no value depends.
+    changes say of the rows before them, on which no value depends. `charset`: the server's default, which
+    columns have whose database and statements name none.
     """
 
     zone: str = "UTC"
     server: str = "mysql"
     version: tuple[int, ...] = ()
     continuity: Continuity = Continuity()
+    charset: str | None = None
 
     @property
     def mark(self) -> str:
@@ -53,7 +55,8 @@ class Upstream(NamedTuple):
         said = self.server == "mariadb" or self.version
         zone = "" if self.zone == "UTC" else f" {self.zone}"
         compacted = " compacted" if self.continuity.compacted else ""
-        return (f" {self.server}{self.version}" if said else "") + zone + compacted
+        charset = f" {self.charset}" if self.charset else ""
+        return (f" {self.server}{self.version}" if said else "") + zone + compacted + charset
 
 
 class Carrier:

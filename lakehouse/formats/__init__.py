@@ -96,6 +96,7 @@ _SINK = _TICDC._replace(
 )
 _TIME_ZONE = {"time_zone": _options.TIME_ZONE}
 _ZONE_AND_SERVER = _TIME_ZONE | {"server": _options.SERVER}
+_CANAL_OPTIONS = _ZONE_AND_SERVER | {"charset": _options.CHARSET}
 _CANAL_SETTINGS = _settings.BINLOG | _settings.COMPACTED | _settings.CANAL
 
 FORMATS: dict[str, Format] = {
@@ -190,7 +191,7 @@ FORMATS: dict[str, Format] = {
     "canal": Format(
         _lazy("canal.flat_message"),
         order="arrival",
-        options=_ZONE_AND_SERVER,
+        options=_CANAL_OPTIONS,
         has_watermarks=False,
         producer=_BINLOG,
         harmful_settings=_CANAL_SETTINGS,
@@ -203,7 +204,7 @@ FORMATS: dict[str, Format] = {
     "canal-protobuf": Format(
         _lazy("canal.protobuf"),
         order="binlog",
-        options=_ZONE_AND_SERVER,
+        options=_CANAL_OPTIONS,
         has_watermarks=False,
         producer=_BINLOG,
         harmful_settings=_CANAL_SETTINGS | _settings.CANAL_PROTOBUF,

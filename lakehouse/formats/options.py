@@ -21,6 +21,14 @@ SERVER = Option(
     expected="mysql or mariadb, and its version behind it where that matters, such as `mariadb 10.6`",
     same_events=True,
 )
+CHARSET = Option(
+    "",
+    "character_set_server: the charset of databases whose CREATE DATABASE names none, or came before the "
+    "feed",
+    pattern=r"[a-z][a-z0-9]{2,15}",
+    expected="the name of a charset, such as utf8mb4",
+    same_events=True,
+)
 COMPRESSION = {
     "compression": Option(
         "none",

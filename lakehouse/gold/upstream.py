@@ -18,7 +18,8 @@ def upstream_of(format: str, options: Mapping[str, str]) -> Upstream:
     server, _, version = said.partition(" ")
     numbers = tuple(int(number) for number in version.split(".") if number)
     zone = options.get("time_zone") or "UTC"
-    return Upstream(zone, server, numbers, continuity=continuity_of(format, options))
+    charset = options.get("charset") or None
+    return Upstream(zone, server, numbers, continuity=continuity_of(format, options), charset=charset)
 
 
 def continuity_of(format: str, options: Mapping[str, str]) -> Continuity:

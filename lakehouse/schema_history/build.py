@@ -52,7 +52,7 @@ def build(
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
     records = sorted(map(with_created_schema, records), key=lambda record: record.position)
-    lives = Lives(sightings, ordered, rules.logs)
+    lives = Lives(sightings, ordered, rules.logs, rules.charset)
     spelling = Spelling(sightings.names(), records, lives.has_rows_after)
     whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []

@@ -195,6 +195,10 @@ def _apply(context: Context, statement: E.Statement) -> None:
         case E.DropDatabase():
             for name in context.lives.present(context.position, statement.database):
                 _drop(context, name, "drop_database")
+            context.lives.charsets.drop(statement.database)
+        case E.DatabaseCharset(database, charset, condition):
+            database = database or context.record.database
+            context.lives.charsets.tell(database, charset, if_not_exists=condition)
         case E.RecoverTable():
             _recover_table(context, statement)
         case E.RecoverDatabase():
@@ -212,16 +216,19 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
     )
     like = lives.find(models[0], position) if len(models) == 1 else None
     if _makes_room(context, name, statement):
-        schema = like.source_schema if like else _first_schema(statement)
+        charset = lives.charsets.of(name[0])
+        schema = like.source_schema if like else _first_schema(statement, charset)
         lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
         if schema is None:
             rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
 
-def _first_schema(statement: E.CreateTable | E.CreateTableLike) -> TableSchema:
-    """The schema of a new table, empty where the statement does not have all of it."""
+def _first_schema(statement: E.CreateTable | E.CreateTableLike, charset: str | None) -> TableSchema:
+    """The schema of a new table of a database with this charset, empty where the statement does not have all
+    of it.
+    """
     if isinstance(statement, E.CreateTable) and statement.columns and not statement.as_select:
-        return create(statement)
+        return create(replace(statement, charset=statement.charset or charset))
     return EMPTY
 
 

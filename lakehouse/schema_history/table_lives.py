@@ -9,12 +9,12 @@ from typing import Protocol
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import Interval, Lineage, Name, Step
-from lakehouse.schema import GoldKeeps, TableSchema
+from lakehouse.schema import GoldKeeps, TableSchema, name_key
 from lakehouse.schema_history.name_matching import of_database
 from lakehouse.schema_history.schema_records import Shape, inferred_schema, replaced, with_ids_of
 
 EMPTY = TableSchema((), inferred=True)
-
+_GONE = ""  # the charset of a database that was dropped
 
 NO_CREATE = "no CREATE was seen: its schema is inferred from the messages"
 UNSEEN = (
@@ -42,14 +42,48 @@ def lineage_id(name: Name, position: Position) -> str:
     return f"{name[0]}.{name[1]}@{'.'.join(map(str, position[:parts]))}"
 
 
+class DatabaseCharsets:
+    """The charsets that tables of each database have where their statements name none, as far as statements
+    and `server`, the source's own default, tell it.
+    """
+
+    def __init__(self, server: str | None) -> None:
+        self.server = server
+        self._told: dict[str, str | None] = {}
+
+    def of(self, database: str) -> str | None:
+        """The charset of tables to come, None where it is not known."""
+        return self._told.get(name_key(database), self.server) or None
+
+    def tell(self, database: str, charset: str | None, *, if_not_exists: bool) -> None:
+        """Note a database's charset, None for the server's. Where it may be there already, with a charset of
+        its own, another one than the server's is not known.
+        """
+        key, told = name_key(database), charset or self.server
+        if not if_not_exists or self._told.get(key) == _GONE:
+            self._told[key] = told
+        elif key not in self._told and told != self.server:
+            self._told[key] = None
+
+    def drop(self, database: str) -> None:
+        self._told[name_key(database)] = _GONE
+
+
 class Lives:
     """The lineages so far: those that are live, by name, those that ended, and since when a name is free. Not
     `ordered`: places of different partitions do not compare. `logs` are the tables whose log goes on when
     they are created again.
     """
 
-    def __init__(self, sightings: Sightings, ordered: bool, logs: frozenset[Name] = frozenset()) -> None:
+    def __init__(
+        self,
+        sightings: Sightings,
+        ordered: bool,
+        logs: frozenset[Name] = frozenset(),
+        charset: str | None = None,
+    ) -> None:
         self.sightings, self.ordered, self.logs = sightings, ordered, logs
+        self.charsets = DatabaseCharsets(charset)
         self.live: dict[Name, Lineage] = {}
         self.free_since: dict[Name, Position] = {}
         self.ended: dict[Name, Lineage] = {}

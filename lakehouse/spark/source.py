@@ -95,7 +95,10 @@ def options_in(settings: SourceSettings) -> dict[tuple[str, str], GoldOptions]:
 def said_in(settings: SourceSettings) -> Said:
     """What the schema history needs of YAMLs, from what the lake knows of a source."""
     logs = frozenset(name for name, one in options_in(settings).items() if one.goes_on)
-    return Said(virtual=settings.virtual, keys=settings.keys, on_ddl=settings.on_ddl, logs=logs)
+    charset = upstream_of(settings.format, settings.options).charset
+    return Said(
+        virtual=settings.virtual, keys=settings.keys, on_ddl=settings.on_ddl, logs=logs, charset=charset
+    )
 
 
 def suites_in(settings: SourceSettings) -> dict[Name, Suite]:

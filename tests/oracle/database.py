@@ -13,7 +13,7 @@ from lakehouse import schema
 from lakehouse.schema import Index, TableSchema, parse_type
 from lakehouse.values.normal_form import single
 from tests.oracle.dialects import MARIADB, dialect_of
-from tests.oracle.program import OFFSET, STRICT
+from tests.oracle.program import CHARSET, OFFSET, STRICT
 
 Name = tuple[str, str]
 Cells = dict[str, dict[str, Any]]
@@ -100,7 +100,7 @@ class Database:
         self.names = (database, f"{database}_2")
         for name in self.names:
             self.cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
-            self.cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+            self.cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET {CHARSET} COLLATE utf8mb4_bin")
         self.cursor.execute(f"USE `{database}`")
         mode = STRICT if strict else ""
         # in place, a lax MariaDB turns NULL into the column's former default where a copy gives the type's

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.events import Message, Position
+from lakehouse.formats import FORMATS as ROWS
 from lakehouse.sources.storage_tree import read_tree
 from tests.oracle.cases import Case
 from tests.oracle.check import Judged, compare, judge, on_the_way, options_of, place, same, told
 from tests.oracle.database import Table
 from tests.oracle.losses import lost
-from tests.oracle.program import ZONE
+from tests.oracle.program import CHARSET, ZONE
 from tests.oracle.runner import Event, Runner, State
 from tests.support.arrivals import DISPATCHERS, Feed
 from tests.support.encode_binlog import Logged, binlog, feed
@@ -48,6 +49,8 @@ def judge_in(runner: "Runner | Case", format_: str, again: int = 0) -> Judged:
         events, states, judged.cut = carried(runner, format_)
         if events:
             chance, options = random.Random(f"{runner.seed} {format_} {again}"), options_of(runner)
+            if format_ in BINLOG and "charset" in ROWS[format_].options:
+                options["charset"] = CHARSET
             _judge(format_, events, states, judged, chance=chance, options=options)
     return judged
 

@@ -42,14 +42,9 @@ def _tidb_debezium(cell: dict[str, Any], column: Column) -> str | None:
 
 
 def _canal(cell: dict[str, Any], column: Column) -> str | None:
-    """Canal reads text of any charset as UTF-8; labels are numbers to it. A column whose statement names no
-    charset has the database's, which no message tells: its U+FFFD may be bytes that Canal lost.
-    """
-    if column.charset is None or column.base in ("enum", "set"):
-        return None
-    if column.charset not in ("utf8mb4", "utf8mb3"):
-        return None if cell["value"].isascii() else "text of another charset that is not ASCII"
-    return "U+FFFD, where the charset may be the database's" if "\ufffd" in cell["value"] else None
+    """Canal reads text of any charset as UTF-8; labels are numbers to it."""
+    text = column.charset not in (None, "utf8mb4", "utf8mb3") and column.base not in ("enum", "set")
+    return "text of another charset that is not ASCII" if text and not cell["value"].isascii() else None
 
 
 def _debezium(cell: dict[str, Any], column: Column) -> str | None:

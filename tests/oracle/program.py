@@ -22,6 +22,7 @@ from tests.oracle.dialects import MARIADB
 
 Step = dict[str, Any]
 ZONE, OFFSET = "Etc/GMT-8", "+08:00"
+CHARSET = "utf8mb4"  # of its databases
 STRICT = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 

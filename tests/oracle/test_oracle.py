@@ -134,6 +134,13 @@ def test_what_a_producer_loses_is_known_by_format(
     assert lost(format, {**event, "after": {"v": {"type": type_, "value": None}}}) is None
 
 
+def test_text_in_utf_8_is_no_loss_of_canal_s_whatever_it_holds() -> None:
+    table = Table((Column("v", "varchar(5)", False, "utf8mb4", None),), (), ())
+    event = {"kind": "row", "of": table, "after": {"v": {"type": "varchar(5)", "value": "\ufffd"}}}
+
+    assert lost("canal", event) is None
+
+
 @pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
 def test_what_the_oracle_found_once_stays_right(path: Path) -> None:
     case = load_case(path)

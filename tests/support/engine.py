@@ -78,7 +78,7 @@ class Memory:
         self.dead: list[Any] = []
         self.aligners: dict[tuple[str, int], Aligner] = {}
         self.transactions: Transactions | None = None
-        self.rules = Rules()
+        self.rules = Rules(charset=self.upstream.charset)
         self.breaks: dict[str, Breaks] = {}
         self.problems: dict[str, frozenset[str]] = {}
         self._told: tuple[History, dict[str, list[Change]]] | None = None
@@ -231,7 +231,7 @@ class Memory:
 
     def ruled(self, rules: Rules) -> "Memory":
         """From now on DDLs are taken as these rules say."""
-        self.rules, self._told = rules, None
+        self.rules, self._told = replace(rules, charset=self.upstream.charset), None
         return self
 
     # --- Sightings ---

@@ -28,6 +28,7 @@ from lakehouse.ddl.edits import (
 )
 from lakehouse.ddl.parse.alter import read_clauses
 from lakehouse.ddl.parse.create import create_table
+from lakehouse.ddl.parse.databases import alter_database, create_database
 from lakehouse.ddl.parse.keys import index_options, index_type, key_parts
 from lakehouse.ddl.parse.recover import flashback, recover
 from lakehouse.ddl.parse.tokens import ROUTINES, Cursor, Token, split, tokenize
@@ -142,7 +143,7 @@ def _create(cursor: Cursor) -> Statement:
     if cursor.take("TABLE"):
         return create_table(cursor, or_replace)
     if cursor.take_one("DATABASE", "SCHEMA"):
-        return _create_database(cursor, or_replace)
+        return create_database(cursor, or_replace)
     if _at_index(cursor):
         return _create_index(cursor)
     _view_words(cursor)
@@ -154,14 +155,6 @@ def _temporary(cursor: Cursor) -> Statement:
     if cursor.need_one("TABLE", "TABLES", "SEQUENCE") and cursor.kind == "end":
         cursor.fail("a table name")
     return NoEffect("TEMPORARY TABLE")
-
-
-def _create_database(cursor: Cursor, or_replace: bool) -> Statement:
-    condition = cursor.take("IF", "NOT", "EXISTS")
-    name = cursor.name("a database name")
-    if or_replace and not condition:
-        return DropDatabase(name, if_exists=True)
-    return NoEffect("CREATE DATABASE")
 
 
 def _at_index(cursor: Cursor) -> bool:
@@ -265,9 +258,7 @@ def _alter(cursor: Cursor) -> Statement:
         return AlterTable(database, table, (*edits, DropDuplicates()) if drops else edits, "EXISTS" in words)
     cursor.at = start
     if cursor.take_one("DATABASE", "SCHEMA"):
-        if cursor.kind == "end":
-            cursor.fail("a database name or an option")
-        return NoEffect("ALTER DATABASE")
+        return alter_database(cursor)
     _view_words(cursor)
     return _other(cursor)
 

@@ -4,7 +4,8 @@
 
 The members with two underscores are there as far as the transform is configured to add them, to the row
 (`add.fields`) or to the headers (`add.headers`). A delete is a row with `__deleted`, or a tombstone whose key
-and headers say it all.
+and headers say it all. Where rows have neither `__deleted` nor such headers the transform sends no delete
+that tells its place, and they are flagged.
 """
 
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import Message
+from lakehouse.events import DELETES_HIDDEN, Message
 from lakehouse.formats.debezium.envelope import header_members, is_metadata
 from lakehouse.formats.debezium.records import (
     RowRecord,
@@ -46,6 +47,8 @@ def unwrapped_row(message: Message, value: bytes) -> RowRecord | None:
     code = "d" if deleted else operation(str(members.get("__op") or "u"), source)
     before, after = (row or None, None) if deleted else (None, row)
     transaction = _transaction(members)
+    hidden = "__deleted" not in members and code != "d" and headers.keys().isdisjoint(_FILES)
+    flags = snapshot_flags(source, code) + transaction_flags(transaction)
     return RowRecord(
         message,
         embedded_schema(value),
@@ -55,7 +58,7 @@ def unwrapped_row(message: Message, value: bytes) -> RowRecord | None:
         before=before,
         after=after,
         transaction=transaction,
-        flags=snapshot_flags(source, code) + transaction_flags(transaction),
+        flags=(*flags, DELETES_HIDDEN) if hidden else flags,
     )
 
 

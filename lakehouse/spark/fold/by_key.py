@@ -29,9 +29,7 @@ from pyspark.sql import functions as F
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import (
     NO_KEY,
-    OLD_KEY_UNKNOWN,
-    PARTIAL_AFTER,
-    REJECTED,
+    TELLING,
     Change,
     ChangeReader,
     row_key,
@@ -68,7 +66,7 @@ def grouped(changes: DataFrame, piece: Piece, partitions: int) -> DataFrame:
     """The changes by silver's key, in position order. PLAIN are those of the schema of the piece's end that
     have no flag which says something of their images.
     """
-    telling = F.array(*map(F.lit, (REJECTED, OLD_KEY_UNKNOWN, PARTIAL_AFTER)))
+    telling = F.array(*map(F.lit, TELLING))
     plain = ~F.coalesce(F.arrays_overlap("flags", telling), F.lit(False))
     if piece.end > 0:
         plain = plain & (F.col("position") > position_literal(piece.lineage.steps[piece.end].position))

@@ -78,6 +78,7 @@ class GoldSettings:
             keys={".".join(name): one.key for name, one in options if one.key},
             on_ddl=tuple((name, one.on_ddl) for name, one in options if one.on_ddl),
             logs=frozenset(name for name, one in options if one.goes_on),
+            charset=self.upstream.charset,
         )
 
 

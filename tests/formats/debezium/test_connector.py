@@ -12,6 +12,7 @@ import pytest
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
+from lakehouse.fold.row_edits import NO_DELETES, SENT_AGAIN
 from lakehouse.formats import decode_message
 from lakehouse.formats.debezium.connector import decode
 from lakehouse.formats.debezium.records import transaction_end
@@ -268,6 +269,39 @@ def test_unwrapped_rows_are_read_as_far_as_they_tell() -> None:
     assert (gone.op, gone.key, gone.before, gone.after) == ("delete", (1,), {"id": 1}, None)
 
 
+def test_unwrapped_rows_without_rewritten_deletes_leave_their_table_incomplete() -> None:
+    """No delete tells its place but as a row with `__deleted`, or by headers."""
+    place = {"__source_file": "b.000012", "__source_pos": 345, "__source_db": "d", "__source_table": "t"}
+    headers = tuple((name, str(content).encode()) for name, content in place.items())
+
+    def lacking(members: dict[str, Any], **changed: Any) -> object:
+        told = msgspec.structs.replace(message({"id": 1, "__op": "c", **members}, {"id": 1}), **changed)
+        memory = Memory("debezium", tidb=False).add([told])
+        assert memory.tables(memory.reach) == {"d.t": [{"id": "1"}]}
+        return memory.problems
+
+    assert lacking(place) == {"d.t": {NO_DELETES}}
+    assert lacking(place | {"__deleted": "false"}) == lacking({}, headers=headers) == {}
+
+
+@pytest.mark.parametrize(("key", "problems"), [("", {"d.t": {SENT_AGAIN}}), (" PRIMARY KEY", {})])
+def test_rows_of_an_incremental_snapshot_may_be_there_where_no_key_tells(key: str, problems: object) -> None:
+    """The signal names a `surrogate-key`, which no record has."""
+    ddl = f"CREATE TABLE t (id INT{key})"
+    created = {"source": SOURCE | {"pos": 4}, "ddl": ddl, "databaseName": "d", "tableChanges": []}
+    told = {"id": 1} if key else None
+    sent = [
+        message(created),
+        message(row("c", None, {"id": 1}), told),
+        message(row("r", None, {"id": 1}, snapshot="incremental"), told),
+    ]
+
+    memory = Memory("debezium", tidb=False).add(sent)
+
+    assert memory.tables(memory.reach) == {"d.t": [{"id": 1}] * (1 if key else 2)}
+    assert memory.problems == problems
+
+
 def test_an_unwrapped_row_s_transaction_is_told_and_no_column() -> None:
     told = {
         "__op": "u",
@@ -276,6 +310,7 @@ def test_an_unwrapped_row_s_transaction_is_told_and_no_column() -> None:
         "__source_file": "b.000012",
         "__source_pos": 345,
         "__source_new": 1,
+        "__deleted": "false",
     }
 
     event = one(
@@ -423,7 +458,7 @@ def test_a_row_that_an_old_connector_read_in_a_snapshot_is_no_insert(
     """The MySQL connector before 1.4 writes them as `c`; several without a key may be equal."""
     told = message(row("c", None, {"a": 1}, snapshot=marker, server_id=0))
     flat = message(
-        {"a": 1, "__op": "c"}
+        {"a": 1, "__op": "c", "__deleted": "false"}
         | {f"__source_{name}": value for name, value in SOURCE.items()}
         | {"__source_snapshot": marker}
     )

@@ -24,7 +24,7 @@ from lakehouse.sources.storage_tree import read_tree
 from tests.oracle.check import delivered as delivered_open
 from tests.oracle.formats import BINLOG, OPEN, STORAGE, delivered, told_apart, with_shapes
 from tests.oracle.pipeline.plan import SourcePlan
-from tests.oracle.program import ZONE
+from tests.oracle.program import CHARSET, ZONE
 from tests.support.encode_binlog import Logged, binlog, feed
 from tests.support.encode_tidb import StoredFile, storage_files, storage_heads
 
@@ -75,6 +75,8 @@ class Delivery:
             told["recording"] = str(self.input)
         if self.plan.format == "ticdc-canal-json":
             told["options"] = {"enable-tidb-extension": "true"}
+        if "charset" in FORMATS[self.plan.decoder].options:
+            told["options"] = {"charset": CHARSET}
         if order_of(self.plan.decoder, told.get("options", {})) == "arrival":
             told["accept"] = ["replays"]
         if self.row_ids:

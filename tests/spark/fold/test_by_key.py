@@ -13,14 +13,15 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from lakehouse.events import DELETES_HIDDEN
 from lakehouse.fold.continuity import NOT_THERE, Continuity
 from lakehouse.fold.current_rows import fold, settle
 from lakehouse.fold.row_edits import (
+    NO_DELETES,
     NO_KEY,
     NULL_FOR_TEXT,
     OLD_KEY_UNKNOWN,
-    PARTIAL_AFTER,
-    REJECTED,
+    TELLING,
     Change,
     row_key,
 )
@@ -83,7 +84,7 @@ def grouped(lineage: Lineage, keyed: list[Keyed], target: int) -> Iterator[pa.Re
     """As lakehouse.spark.fold.by_key.grouped, in batches of three rows: a group may lie in several."""
     rows: list[dict[str, Any]] = []
     for key, change in sorted(keyed, key=lambda one: (one[0], one[1].position)):
-        is_plain = not {REJECTED, OLD_KEY_UNKNOWN, PARTIAL_AFTER} & set(change.flags)
+        is_plain = not set(TELLING) & set(change.flags)
         rows.append(
             {
                 "key": key,
@@ -341,6 +342,16 @@ def test_what_a_row_lacked_before_its_table_was_emptied_is_no_problem() -> None:
 
     assert sum(found.rows.values()) == 1 and not found.notes.problems
     assert found == on_the_driver(memory, lineage, [*keyed, ("[3]", without)], memory.upstream)
+
+
+def test_a_feed_that_sends_no_deletes_is_a_problem() -> None:
+    memory, lineage, [(key, change)] = only(TiCDC().ddl(1, CREATE).insert(2, id=1, v="a"))
+    keyed = [(key, change._replace(flags=(DELETES_HIDDEN,)))]
+
+    found = by_key(memory, lineage, keyed, memory.upstream)
+
+    assert found.notes.problems == {NO_DELETES}
+    assert found == on_the_driver(memory, lineage, keyed, memory.upstream)
 
 
 def test_an_image_without_its_key_is_a_problem() -> None:
