@@ -59,6 +59,7 @@ def _changed(typed: Typed, change: InPlace, before: list[GoldColumn]) -> Lines:
     """The rows as the statement leaves them."""
     former = {column.column.id: column for column in before}
     fills = {one.column.column.id: one.value for one in change.added}
+    rules = {one.new[0].id: one.rule() for one in change.converted}
     values: dict[str, list[Any]] = {}
     raw: dict[str, list[str | None]] = {}
     for column in change.columns:
@@ -66,7 +67,12 @@ def _changed(typed: Typed, change: InPlace, before: list[GoldColumn]) -> Lines:
         if old is None:
             values[column.name] = [fills[column.column.id]] * typed.count
             continue
-        values[column.name] = typed.columns[old.name]
+        rule = rules.get(column.column.id, _same)
+        values[column.name] = [rule(value) for value in typed.columns[old.name]]
         if old.companion in typed.raw:
             raw[column.companion] = typed.raw[old.companion]
     return _lines(Typed(values, raw, typed.count), list(change.columns))
+
+
+def _same(value: Any) -> Any:
+    return value

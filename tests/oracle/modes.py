@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from lakehouse.ddl_effects import Retype
+from lakehouse.ddl_effects import Retype, Unknowable
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, image_text, row_key
@@ -35,16 +35,24 @@ def check_modes(silver: Memory, runner: "Runner | Any") -> None:
     chance = random.Random(runner.seed)
     for lineage in history.lineages:
         mine = changes.get(lineage.id, [])
-        # of a table that gold calls incomplete the modes may each know other rows
+        # of a table that gold calls incomplete the modes may each know other rows, and a log stays so
+        # where a TRUNCATE mends the table
         there = [
             ts
             for ts, _ in runner.states
-            if lineage.name_at(place(ts)) is not None and lineage.incomplete_at(place(ts)) is None
+            if lineage.name_at(place(ts)) is not None
+            and lineage.incomplete_at(place(ts)) is None
+            and not _was_unknowable(lineage, place(ts))
         ]
         for ts in {*chance.sample(there, k=min(SAMPLE, len(there))), *there[-1:]}:
             _at(silver, lineage, mine, place(ts))
         if there:
             _as_of(silver, lineage, mine, there, chance)
+
+
+def _was_unknowable(lineage: Lineage, at: Position) -> bool:
+    effects = [effect for step in lineage.steps if step.position <= at for effect in step.effects]
+    return any(isinstance(effect, Unknowable) for effect in effects)
 
 
 def _at(silver: Memory, lineage: Lineage, changes: list[Change], at: Position) -> None:
