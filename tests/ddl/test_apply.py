@@ -720,6 +720,8 @@ def test_the_last_of_null_and_not_null_counts() -> None:
         ("MODIFY IF EXISTS b INT PRIMARY KEY", "a b c", "primary(a) u(b,c)"),
         ("ADD UNIQUE IF NOT EXISTS w (b), ADD UNIQUE IF NOT EXISTS w (c)", "a b c", "primary(a) u(b,c) w(b)"),
         ("ADD x INT, ALTER x SET DEFAULT 5", "a b c x", "primary(a) u(b,c)"),
+        ("CHANGE b x INT, ADD IF NOT EXISTS x DATE", "a x c", "primary(a) u(x,c)"),
+        ("CHANGE IF EXISTS z x INT, ADD IF NOT EXISTS x DATE", "a b c", "primary(a) u(b,c)"),
     ],
 )
 def test_clauses_of_one_statement_meet_as_they_do_on_a_server(sql: str, columns: str, keys: str) -> None:

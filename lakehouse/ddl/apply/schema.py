@@ -147,8 +147,8 @@ def _with_rekey(
 
 
 def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:
-    """Conditions look at the table before the statement, and at columns that the statement itself adds or
-    drops before.
+    """Conditions look at the table before the statement, and at columns that the statement itself adds, drops
+    or calls so before: MariaDB takes the new name of a CHANGE for there even where that has no effect (run).
     """
     dropped: set[str] = set()
     names = {name_key(column.name) for column in schema.columns}
@@ -165,8 +165,9 @@ def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list
                 dropped.add(name_key(name))
             case e.RenameColumn(name, _, if_exists) | e.AlterDefault(name, _, if_exists):
                 holds = not (if_exists and schema.column(name) is None)
-            case e.ChangeColumn(name, _, _, if_exists):
+            case e.ChangeColumn(name, column, _, if_exists):
                 holds = not (if_exists and schema.column(name) is None)
+                names.add(name_key(column.name))
             case _:
                 holds = True
         if holds:
