@@ -4,7 +4,6 @@ operators.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import zip_longest
 
 from msgspec import UNSET
 
@@ -13,7 +12,7 @@ from lakehouse.ddl.apply.schema import create
 from lakehouse.errors import DdlError
 from lakehouse.ops.progress import plain
 from lakehouse.ops.records.operators import Imported
-from lakehouse.schema import ColumnType, TableSchema, name_key
+from lakehouse.schema import Column, ColumnType, TableSchema, name_key
 from lakehouse.schema_history.named_tables import statements_of
 from lakehouse.schema_history.schema_records import Record, recorded_schema
 
@@ -47,7 +46,7 @@ def with_created_schema(record: Record) -> Record:
     if created is None:
         return record
     schema = created if not record.columns else _of_both(recorded_schema(record), created)
-    return record if schema is None else replace(record, schema=schema)
+    return replace(record, schema=schema)
 
 
 def _created(ddl: str | None) -> TableSchema | None:
@@ -60,19 +59,20 @@ def _created(ddl: str | None) -> TableSchema | None:
     return schemas[0] if schemas else None
 
 
-def _of_both(told: TableSchema, created: TableSchema) -> TableSchema | None:
-    """What a CREATE TABLE says, with the types of the message but for labels that it lacks; None where they
-    have other columns.
+def _of_both(told: TableSchema, created: TableSchema) -> TableSchema:
+    """What a CREATE TABLE says, with the types of the message but for labels that it lacks. Where they have
+    other columns, those of the message.
     """
-    pairs = list(zip_longest(told.columns, created.columns))
-    if any(not (one and other and name_key(one.name) == name_key(other.name)) for one, other in pairs):
-        return None
-    columns = [
-        other if _is_bare(one.type) else replace(other, name=one.name, type=one.type)
-        for one, other in zip(told.columns, created.columns, strict=True)
-    ]
-    return replace(created, columns=tuple(columns))
+    names = [name_key(column.name) for column in told.columns]
+    alike = names == [name_key(column.name) for column in created.columns]
+    pairs = [(column, created.column(column.name)) for column in told.columns]
+    columns = tuple(
+        replace((other if alike else None) or column, name=column.name, type=_labelled(column, other))
+        for column, other in pairs
+    )
+    return replace(created if alike else told, columns=columns, versioned=created.versioned)
 
 
-def _is_bare(type_: ColumnType) -> bool:
-    return type_.family in ("enum", "set") and not type_.members
+def _labelled(column: Column, created: Column | None) -> ColumnType:
+    bare = column.type.family in ("enum", "set") and not column.type.members
+    return created.type if bare and created is not None else column.type
