@@ -106,13 +106,15 @@ def names_held(lineages: Sequence[Lineage], at: Position, made: Container[str]) 
         for interval in old.intervals:
             if interval.high == held.position:
                 found.kept[old.id] = interval.name
-                found.waits.update(_waits(old, interval.name, held, lineages, made))
+                found.waits.update(_waits(old, interval.name, lineages, made))
     return found
 
 
 def _waits(
-    old: Lineage, name: Name, held: Held, lineages: Iterable[Lineage], made: Container[str]
+    old: Lineage, name: Name, lineages: Iterable[Lineage], made: Container[str]
 ) -> Iterator[tuple[str, Held]]:
+    held = old.held
+    assert held is not None
     for other in lineages:
         lows = [one.low for one in other.intervals if one.name == name and one.low >= held.position]
         if other is old or not lows or (other.id in made and min(lows) <= other.start):

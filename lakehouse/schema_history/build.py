@@ -19,6 +19,7 @@ from lakehouse.ddl_effects import Clear
 from lakehouse.errors import DdlError
 from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_some_tables
 from lakehouse.lineage import History, Lineage, Name, Step
+from lakehouse.schema_history.created_schemas import with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
@@ -29,7 +30,7 @@ from lakehouse.schema_history.rulings import (
     with_schema_record,
 )
 from lakehouse.schema_history.schema_records import Record, recorded_schema
-from lakehouse.schema_history.statements import Context, apply_ddl, renames_of, with_created_schema
+from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()

@@ -216,12 +216,13 @@ def recorded_schema(record: Record) -> TableSchema:
     """The schema of a schema file, a tableChanges record or a snapshot's CREATE TABLE."""
     if record.schema is not None:
         return record.schema
+    key = {name_key(name) for name in record.primary_key or ()}
     columns = [
         Column(
             0,
             entry["name"],
             parse_type(entry["type"]),
-            bool(entry.get("not_null")),
+            bool(entry.get("not_null")) or name_key(entry["name"]) in key,
             default=entry.get("default"),
             generated=entry.get("generated"),
         )

@@ -5,8 +5,7 @@ ended.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
@@ -17,11 +16,11 @@ from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage, Name, Step
-from lakehouse.schema import ColumnType, TableSchema, name_key
+from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.named_tables import statements_of
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
-from lakehouse.schema_history.schema_records import Record, recorded_schema
+from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import EMPTY, Lives
 
 RECOVERED = "it was recovered upstream, which sends no rows"
@@ -87,42 +86,6 @@ class Context:
     def proceeds(self, lineage: Lineage, kind: str) -> bool:
         """Whether an edit of a whole table is done, after what the rules say of it was noted."""
         return rule_on_table(lineage, kind, self.record, self.rules).apply(lineage)
-
-
-def with_created_schema(record: Record) -> Record:
-    """A snapshot's record with the schema of its CREATE TABLE. A message has columns and a key at most:
-    Debezium's MySQL connector sends no columns before 1.5, no labels before 2.0, and never unique keys,
-    partitions, generated columns, or whether a table keeps its history.
-    """
-    if record.kind != "snapshot" or not record.table:
-        return record
-    try:
-        statements = statements_of(record.ddl or "")
-        schemas = [create(one) for one in statements if isinstance(one, E.CreateTable) and one.columns]
-    except DdlError:
-        return record
-    if not schemas:
-        return record
-    schema = schemas[0] if not record.columns else _of_both(recorded_schema(record), schemas[0])
-    return record if schema is None else replace(record, schema=schema)
-
-
-def _of_both(told: TableSchema, created: TableSchema) -> TableSchema | None:
-    """What a CREATE TABLE says, with the types of the message but for labels that it lacks; None where they
-    have other columns.
-    """
-    pairs = list(zip_longest(told.columns, created.columns))
-    if any(not (one and other and name_key(one.name) == name_key(other.name)) for one, other in pairs):
-        return None
-    columns = [
-        other if _is_bare(one.type) else replace(other, name=one.name, type=one.type)
-        for one, other in zip(told.columns, created.columns, strict=True)
-    ]
-    return replace(created, columns=tuple(columns))
-
-
-def _is_bare(type_: ColumnType) -> bool:
-    return type_.family in ("enum", "set") and not type_.members
 
 
 def renames_of(context: Context) -> list[tuple[Name, Name]]:

@@ -190,9 +190,22 @@ def test_what_was_ignored_stands_in_the_tables_notes() -> None:
 
 
 @pytest.mark.parametrize(
+    "sql", ["DROP PRIMARY KEY, ADD PRIMARY KEY (id, a), DROP b", "ADD x INT, ADD UNIQUE u (id)"]
+)
+def test_a_new_key_is_followed_though_a_clause_beside_it_is_ignored(sql: str) -> None:
+    feed = base().put("t", {"id": 2, "a": None, "b": "y"}, b="varchar").ddl(f"ALTER TABLE t {sql}")
+    told = silver(feed, drop_column="ignore", add_column="ignore")
+
+    assert lineage(told).held is None
+    zero = None if "UNIQUE" in sql else 0
+    assert [row["a"] for row in told.tables(told.watermark)["d.t"]] == [10, zero]
+
+
+@pytest.mark.parametrize(
     ("sql", "policy"),
     [
         ("ALTER TABLE t DROP PRIMARY KEY", "drop_primary_key"),
+        ("ALTER TABLE t DROP PRIMARY KEY, ADD COLUMN c INT PRIMARY KEY", "add_column"),
         ("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a)", "add_primary_key"),
         ("ALTER TABLE t DROP COLUMN id", "drop_column"),
         ("ALTER TABLE t MODIFY COLUMN id VARCHAR(20)", "modify_column"),

@@ -66,6 +66,7 @@ NEWER = {
     "Backfill.ranges",
     "Dismissed.files",
     "FilesMissing.files",
+    "Imported.ddl",
     *(f"MissingFile.{name}" for name in bronze.MissingFile.__struct_fields__),
     "Floor.batch",
     *(f"Beginning.{name}" for name in Beginning.__struct_fields__),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED, Forget
@@ -280,11 +281,12 @@ def test_the_statement_of_a_table_tells_its_columns_where_its_record_has_none() 
     assert feed.tables() == {"d.a": [{"id": 1, "v": "7.00"}, {"id": 2, "v": None}]}
 
 
-def test_the_statement_of_a_table_tells_the_labels_that_its_record_lacks() -> None:
-    """Before 2.0; an ENUM's label comes with its comma escaped."""
+@pytest.mark.parametrize("more", ["", ", x INT"])
+def test_the_statement_of_a_table_tells_the_labels_that_its_record_lacks(more: str) -> None:
+    """Before 2.0; an ENUM's label comes with its comma escaped. The record may leave columns out."""
     columns = [*COLUMNS, {"name": "e", "typeName": "ENUM", "length": 1, "optional": True}]
     feed = Feed().drop("DATABASE", 100).table("a", 100, columns)
-    ddl = "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` INT, `e` ENUM('x','y,z'))"
+    ddl = f"CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` INT, `e` ENUM('x','y,z'){more})"
     feed.messages[-1] = msgspec.structs.replace(
         feed.messages[-1], value=(feed.messages[-1].value or b"").replace(b"CREATE TABLE a", ddl.encode())
     )

@@ -50,10 +50,14 @@ def recomputed(
 
 
 def _touched(old: Sequence[Column], computed: Sequence[Column], effects: Iterable[Effect]) -> list[Column]:
-    """The generated columns that name a column whose values change."""
+    """The generated columns that name a column whose values change; each whose expression is not known."""
     retyped = {effect.column_id for effect in effects if isinstance(effect, Retype)}
     touched = {name_key(column.name) for column in old if column.id in retyped}
-    return [column for column in computed if touched & set(named_columns(column.expression or ""))]
+    return [
+        column
+        for column in computed
+        if touched and (column.expression is None or touched & set(named_columns(column.expression)))
+    ]
 
 
 def recomputed_virtual(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> tuple[Effect, ...]:

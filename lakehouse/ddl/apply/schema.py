@@ -65,7 +65,8 @@ def create(statement: e.CreateTable) -> TableSchema:
 def alter_by_edit(
     schema: TableSchema, edits: Iterable[e.Edit]
 ) -> tuple[TableSchema, list[tuple[e.Edit, Effects]]]:
-    """As `alter`, with the effects edit by edit; what the edits together do to the key stands with the last.
+    """As `alter`, with the effects edit by edit; what the edits together do to the key stands with the last
+    that is about keys, else with the last.
 
     Edits whose IF [NOT] EXISTS is false are left out.
     """
@@ -119,11 +120,7 @@ def _with_nulls_gone(
     if not gone or not steps or old.inferred:
         return steps
     marked = [(edit, tuple(_nulls_gone(effect, gone) for effect in effects)) for edit, effects in steps]
-    edit, effects = marked[-1]
-    return [
-        *marked[:-1],
-        (edit, (*effects, *(Retype(column, kind, kind, not_null=True) for column, kind in gone.items()))),
-    ]
+    return _with_effects(marked, tuple(Retype(one, kind, kind, not_null=True) for one, kind in gone.items()))
 
 
 def _nulls_gone(effect: Effect, gone: dict[int, ColumnType]) -> Effect:
@@ -139,8 +136,26 @@ def _with_rekey(
 ) -> list[tuple[e.Edit, Effects]]:
     if set(old.handle_key) == set(new.handle_key) or not steps:
         return steps
-    edit, effects = steps[-1]
-    return [*steps[:-1], (edit, (*effects, Rekey(old.handle_key, new.handle_key)))]
+    return _with_effects(steps, (Rekey(old.handle_key, new.handle_key),))
+
+
+def _with_effects(steps: list[tuple[e.Edit, Effects]], more: Effects) -> list[tuple[e.Edit, Effects]]:
+    """The steps with what the statement as a whole does, at the last edit that is about keys, else at the
+    last: an edit beside it may be ignored.
+    """
+    own = [place for place, (edit, _) in enumerate(steps) if _is_about_keys(edit)] or [len(steps) - 1]
+    edit, effects = steps[own[-1]]
+    return [*steps[: own[-1]], (edit, (*effects, *more)), *steps[own[-1] + 1 :]]
+
+
+def _is_about_keys(edit: e.Edit) -> bool:
+    match edit:
+        case e.AddPrimaryKey() | e.DropPrimaryKey() | e.AddUniqueKey() | e.DropIndex():
+            return True
+        case e.AddColumn(column) | e.ModifyColumn(column) | e.ChangeColumn(_, column):
+            return column.primary_key or column.unique
+        case _:
+            return False
 
 
 # --- conditions

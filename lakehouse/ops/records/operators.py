@@ -70,7 +70,7 @@ class ImportedColumn(msgspec.Struct, frozen=True):
 
 
 class Imported(Record, frozen=True, kw_only=True):
-    """The schema that a table has at a position, from a CREATE TABLE that an operator supplied."""
+    """The schema that a table has at a position, from the CREATE TABLE `ddl` that an operator supplied."""
 
     kind: ClassVar[str] = "imported"
     database: str
@@ -78,6 +78,7 @@ class Imported(Record, frozen=True, kw_only=True):
     position: Position
     columns: tuple[ImportedColumn, ...]
     key: tuple[str, ...]
+    ddl: str | UnsetType = UNSET
 
 
 class Rebuild(Record, frozen=True, kw_only=True, omit_defaults=True):

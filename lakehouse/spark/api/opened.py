@@ -168,7 +168,7 @@ class OpenLake:
         """
         reader, lineages = self._tables.lives(table)
         position = position_of(reader, moment)
-        named = {".".join(name): one for name, one in reader.history.live(position).items()}
+        named = {".".join(name): one for name, one in reader.live_at(position).items()}
         then = named.get(self._tables.named(table)[1])
         lineages = [then] if then is not None else lineages
         self._warn(reader, lineages[0], position)

@@ -18,6 +18,7 @@ from lakehouse.ops.records.operators import Imported
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.build import build
+from lakehouse.schema_history.created_schemas import imported_records
 from lakehouse.schema_history.identity import beginning_of, with_known_ids
 from lakehouse.schema_history.late_statements import report_refused, without_late
 from lakehouse.schema_history.ordering_problems import SentStatement, report_disorder, report_repeats
@@ -68,19 +69,7 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
 
 def recorded(log: OpsLog) -> list[Record]:
     """The schemas that operators have imported, and the columns that were inferred from rows."""
-    imported = [
-        Record(
-            "schema",
-            one.database,
-            one.table,
-            one.position,
-            ddl=None,
-            columns=plain(one.columns),
-            primary_key=one.key or None,
-        )
-        for one in log.all(Imported)
-    ]
-    return imported + [
+    return imported_records(log.all(Imported)) + [
         Record("inferred", one.database, one.table, one.position, ddl=None, columns=plain(one.columns))
         for one in log.all(Inferred)
     ]

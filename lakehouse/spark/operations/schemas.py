@@ -5,6 +5,7 @@ from typing import Any
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.statements import read
+from lakehouse.ddl.parse.tokens import split, tokenize
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Position
 from lakehouse.ops.records.gold import Manifest
@@ -25,7 +26,8 @@ def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, 
     if manifest is None:
         raise LakehouseError(f"{source}: gold has published nothing yet; `lakehouse run gold` first")
     position = parse_position(at, manifest.watermark)
-    records = [_schema_record(statement, position) for statement in read(text)]
+    texts = [text[tokens[0].start : tokens[-1].end] for tokens in split(tokenize(text))]
+    records = [_schema_record(one, position) for one in texts]
     known = log.all(Imported)
     for record in records:
         if record not in known:
@@ -35,7 +37,8 @@ def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, 
     ]
 
 
-def _schema_record(statement: E.Statement, position: Position) -> Imported:
+def _schema_record(ddl: str, position: Position) -> Imported:
+    (statement,) = read(ddl)
     if not isinstance(statement, E.CreateTable) or statement.database is None:
         raise ConfigError("schema import: expected CREATE TABLE `db`.`table` statements only")
     schema = create(statement)
@@ -49,6 +52,7 @@ def _schema_record(statement: E.Statement, position: Position) -> Imported:
             for one in schema.columns
         ),
         key=tuple(key),
+        ddl=ddl,
     )
 
 

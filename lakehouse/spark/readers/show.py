@@ -17,7 +17,7 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.own_columns import computed_column, own_columns
 from lakehouse.gold.shards import aligned, options_of
-from lakehouse.gold.table_names import shortened
+from lakehouse.gold.table_names import names_held, shortened
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
 from lakehouse.ops.records.gold import Manifest, TableEntry
@@ -194,7 +194,7 @@ class Reader:
         check_floor(self.log, at, position)
         changes = self._all_changes()
         tables: dict[Name, list[Mode]] = {}
-        for name, lineage in self.history.live(position).items():
+        for name, lineage in self.live_at(position).items():
             mode = self._mode(lineage, self.stands_at(lineage, position))
             tables.setdefault(split_name(mode.options.merged) if mode.options.merged else name, []).append(
                 mode
@@ -203,6 +203,20 @@ class Reader:
             modes = by_name(modes)
             told = [[change for change, _ in changes.get(mode.lineage.id, [])] for mode in modes]
             yield name, self._told_lines(modes, told)
+
+    def live_at(self, position: Position) -> dict[Name, Lineage]:
+        """The tables that exist right after a position, by name; one that is held before its DROP or RENAME
+        has its name still, and what took that waits.
+        """
+        ids = {one for entry in self.manifest_or_error().tables for one in entry.lineages}
+        names = names_held(self.history.lineages, position, ids)
+        live = self.history.live(position)
+        told = {name: one for name, one in live.items() if one.id not in {*names.kept, *names.waits}}
+        kept = {one.id: one for one in self.history.lineages if one.id in names.kept}
+        waits = (one for one in live.values() if one.id in names.waits)
+        before = ((one.name_at(self.stands_at(one, position)), one) for one in waits)
+        told |= {name: one for name, one in before if name is not None and one.id in ids}
+        return told | {name: kept[lineage] for lineage, name in names.kept.items()}
 
     def stands_at(self, lineage: Lineage, position: Position) -> Position:
         """Where a lineage's rows stand at a position: gold holds a table before what it can't apply, and so

@@ -141,12 +141,13 @@ def test_a_held_table_keeps_its_name_until_its_drop_is_decided(spark: Any, tmp_p
 
     held = shop.does(f"CREATE OR REPLACE {OTHER[7:]}", {"id": 2, "b": "y"}).runs()
     states = {name: (entry.state, entry.why) for name, entry in held.items()}
-    rows = shop.gold()
+    rows, shown_then = shop.gold(), shop.shown(shop.now << 18)
     decide(shop.lake.root, "d.t", "approve", "agreed")
     approved = shop.runs_again()
 
     assert states == {"d__t": ("behind", "held by a DDL: on_ddl says hold for drop_table")}
     assert rows == [{"id": 1, "a": "x"}]
+    assert shown_then == {"d.t": rows}
     assert {name: entry.state for name, entry in approved.items()} == {"d__t": "exact"}
     assert shop.gold() == [{"id": 2, "b": "y"}]
 

@@ -1,0 +1,78 @@
+"""Schemas of CREATE TABLE statements that come beside a feed's own: with a snapshot's records, and from
+operators.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from msgspec import UNSET
+
+from lakehouse.ddl import edits as E
+from lakehouse.ddl.apply.schema import create
+from lakehouse.errors import DdlError
+from lakehouse.ops.progress import plain
+from lakehouse.ops.records.operators import Imported
+from lakehouse.schema import Column, ColumnType, TableSchema, name_key
+from lakehouse.schema_history.named_tables import statements_of
+from lakehouse.schema_history.schema_records import Record, recorded_schema
+
+
+def imported_records(imports: Iterable[Imported]) -> list[Record]:
+    """The records of the schemas that operators have imported; of a table at one place the one said last."""
+    latest = {(one.database, one.table, one.position): one for one in imports}
+    return [
+        Record(
+            "schema",
+            one.database,
+            one.table,
+            one.position,
+            ddl=None,
+            columns=plain(one.columns),
+            primary_key=one.key or None,
+            schema=None if one.ddl is UNSET else _created(one.ddl),
+        )
+        for one in latest.values()
+    ]
+
+
+def with_created_schema(record: Record) -> Record:
+    """A snapshot's record with the schema of its CREATE TABLE. A message has columns and a key at most:
+    Debezium's MySQL connector sends no columns before 1.5, no labels before 2.0, and never unique keys,
+    partitions, generated columns, or whether a table keeps its history.
+    """
+    if record.kind != "snapshot" or not record.table:
+        return record
+    created = _created(record.ddl)
+    if created is None:
+        return record
+    schema = created if not record.columns else _of_both(recorded_schema(record), created)
+    return replace(record, schema=schema)
+
+
+def _created(ddl: str | None) -> TableSchema | None:
+    """The schema of a CREATE TABLE that has all columns, None for any other text."""
+    try:
+        statements = statements_of(ddl or "")
+        schemas = [create(one) for one in statements if isinstance(one, E.CreateTable) and one.columns]
+    except DdlError:
+        return None
+    return schemas[0] if schemas else None
+
+
+def _of_both(told: TableSchema, created: TableSchema) -> TableSchema:
+    """What a CREATE TABLE says, with the types of the message but for labels that it lacks. Where they have
+    other columns, those of the message.
+    """
+    names = [name_key(column.name) for column in told.columns]
+    alike = names == [name_key(column.name) for column in created.columns]
+    pairs = [(column, created.column(column.name)) for column in told.columns]
+    columns = tuple(
+        replace((other if alike else None) or column, name=column.name, type=_labelled(column, other))
+        for column, other in pairs
+    )
+    return replace(created if alike else told, columns=columns, versioned=created.versioned)
+
+
+def _labelled(column: Column, created: Column | None) -> ColumnType:
+    bare = column.type.family in ("enum", "set") and not column.type.members
+    return created.type if bare and created is not None else column.type
