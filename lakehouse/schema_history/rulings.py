@@ -17,6 +17,7 @@ from lakehouse.lineage import Held, Lineage, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
+    has_digits,
     kept_ids,
     recorded_schema,
     with_columns,
@@ -110,7 +111,7 @@ def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:
     by_id = {
         column.id: types[name_key(column.name)]
         for column in steps[-1].schema.columns
-        if name_key(column.name) in types
+        if name_key(column.name) in types and not has_digits(column.type)
     }
     return [replace(step, schema=with_types(step.schema, by_id)) for step in steps]
 
