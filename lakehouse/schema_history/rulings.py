@@ -19,6 +19,7 @@ from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
     after_snapshot,
+    has_digits,
     is_alike,
     kept,
     recorded_schema,
@@ -128,7 +129,7 @@ def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:
     by_id = {
         column.id: types[name_key(column.name)]
         for column in steps[-1].schema.columns
-        if name_key(column.name) in types
+        if name_key(column.name) in types and not has_digits(column.type)
     }
     return [replace(step, schema=with_types(step.schema, by_id)) for step in steps]
 

@@ -102,14 +102,26 @@ def inferred_schema(shape: Shape) -> TableSchema:
 
 
 def with_types(schema: TableSchema, types: Mapping[int, ColumnType]) -> TableSchema:
-    """The schema with types for the columns that have none from messages."""
+    """The schema with types for the columns that have none from messages, or only a word of theirs."""
     return replace(
         schema,
         columns=tuple(
-            replace(column, type=types.get(column.id, column.type)) if not column.type.base else column
+            replace(column, type=types[column.id]) if _is_more(types.get(column.id), column.type) else column
             for column in schema.columns
         ),
     )
+
+
+def _is_more(told: ColumnType | None, known: ColumnType) -> bool:
+    """Whether a type says more of a column than the one that is known, which has no word, or no digits."""
+    if told is None or not known.base:
+        return told is not None
+    return has_digits(told) and known.base == "decimal" and not has_digits(known)
+
+
+def has_digits(type_: ColumnType) -> bool:
+    """Whether it is a DECIMAL whose digits are known."""
+    return type_.base == "decimal" and type_.length is not None
 
 
 def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:

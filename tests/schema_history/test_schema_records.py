@@ -125,3 +125,34 @@ def test_a_column_that_a_statement_has_widened_without_a_word_has_the_wider_type
     rows = [({"a": text}, ["a"], (), place) for text, place in zip(told, (FIRST, NEXT), strict=True)]
 
     assert shape_of_rows(rows) == Shape({"a": both}, (), FIRST)
+
+
+@pytest.mark.parametrize(
+    ("alter", "told", "rows"),
+    [
+        ("ADD COLUMN `b` INT", (12, 2), [{"id": 1, "a": "100.50", "b": None}]),
+        ("MODIFY COLUMN `a` DECIMAL(12,4)", (12, 4), [{"id": 1, "a": "100.5000"}]),
+    ],
+)
+def test_a_decimal_has_its_digits_once_a_statement_s_message_tells_them(
+    alter: str, told: tuple[int, int], rows: list[dict[str, Any]]
+) -> None:
+    fields = [
+        {"type": "int32", "field": "id", "tidb_type": "int"},
+        {"type": "double", "field": "a", "tidb_type": "decimal"},
+    ]
+    schema = {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": fields}]}
+    columns = [
+        {"name": "id", "typeName": "INT", "optional": False},
+        {"name": "a", "typeName": "DECIMAL", "length": told[0], "scale": told[1]},
+    ]
+    statement = {
+        "source": {"commit_ts": 5, "db": "d", "table": "t"},
+        "ddl": f"ALTER TABLE `d`.`t` {alter}",
+        "tableChanges": [{"type": "ALTER", "id": '"d"."t"', "table": {"columns": columns}}],
+    }
+    altered = Message("topic", 0, 5, b"{}", json.dumps({"payload": statement}).encode())
+
+    memory = Memory("ticdc-debezium").add([ticdc(1, {"id": 1, "a": 100.5}, schema), altered])
+
+    assert memory.tables(memory.reach) == {"d.t": rows}

@@ -129,13 +129,13 @@ def _columns(schema: bytes) -> Columns | None:
 
 
 @cached
-def _types(schema: bytes, names: tuple[str, ...]) -> dict[str, str]:
-    """The SQL types of a row's columns. Others that a schema lists are VIRTUAL, or an expression index's:
-    rows are whole, and have no such column.
+def _types(schema: bytes, names: tuple[str, ...]) -> dict[str, str] | None:
+    """The SQL types of a row's columns, "" where the schema has none. Others that it lists are VIRTUAL, or an
+    expression index's: rows are whole, and have no such column.
     """
     columns = _columns(schema)
     told = columns.types if columns else None
-    return {name: text for name, text in (told or {}).items() if name in names}
+    return {name: told.get(name, "") for name in names} if told else None
 
 
 def _column(field: Field) -> Column:

@@ -236,6 +236,18 @@ def test_a_virtual_column_that_the_schema_lists_is_no_column(names: list[str], o
     assert one(message(sent, schema=schema)).types == {"id": "int", "a": "int"}
 
 
+@pytest.mark.parametrize(
+    ("fields", "types"), [([], None), ([{"type": "int32", "field": "id"}], {"id": "int", "a": ""})]
+)
+def test_types_name_every_column_of_the_row_or_are_not_told(
+    fields: list[dict[str, str]], types: dict[str, str] | None
+) -> None:
+    """Where they are told, rows are not looked into for others."""
+    schema = {"type": "struct", "fields": [{"type": "struct", "fields": fields, "field": "after"}]}
+
+    assert one(message(row("c", None, {"id": 1, "a": 2}), schema=schema)).types == types
+
+
 def test_an_enum_s_label_is_as_it_is_and_only_the_list_of_labels_has_commas_escaped() -> None:
     field = {
         "type": "string",
