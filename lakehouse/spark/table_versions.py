@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.spark.commit_files import newest_commits
 from lakehouse.spark.lake import Lake
 
@@ -115,19 +116,38 @@ def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
     return commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0].version
 
 
+def newest_alike(spark: SparkSession, lake: Lake, table: str, version: int) -> int | None:
+    """The newest version of a gold table where nothing but maintenance made those above this one; None where
+    something else has, or Delta does not know all of them.
+    """
+    commits = commits_above(spark, lake, ("gold", table), version)
+    above = [one for one in commits if one.version > version]
+    is_known = len(above) == commits[0].version - version
+    return commits[0].version if is_known and all(one.keeps_rows for one in above) else None
+
+
 def has_same_rows(spark: SparkSession, lake: Lake, table: str, version: int) -> bool:
     """Whether nothing but maintenance made the versions of a gold table above this one."""
-    commits = commits_above(spark, lake, ("gold", table), version)
-    return all(one.keeps_rows for one in commits if one.version > version)
+    return newest_alike(spark, lake, table, version) is not None
+
+
+def read_published(spark: SparkSession, lake: Lake, entry: TableEntry) -> DataFrame:
+    """The rows of a gold table as its manifest names them. Where only maintenance has come since, those of
+    the newest version: a VACUUM leaves its files alone.
+    """
+    version = newest_alike(spark, lake, entry.gold, entry.version)
+    return lake.read(spark, "gold", entry.gold, entry.version if version is None else version)
 
 
 def returned_to(spark: SparkSession, lake: Lake, table: str, version: int) -> int | None:
     """Make a gold table's rows those of `version`, where others stand in newer versions: a run that died
-    before its manifest has written them, or somebody by hand. Returns the version to go on from: the same, or
-    that of the way back; None where that is closed, because files of `version` are gone.
+    before its manifest has written them, or somebody by hand. Returns the version to go on from: the newest
+    one with the same rows, or that of the way back; None where that is closed, because files of `version` are
+    gone.
     """
-    if has_same_rows(spark, lake, table, version):
-        return version
+    alike = newest_alike(spark, lake, table, version)
+    if alike is not None:
+        return alike
     ref = lake.ref("gold", table)
     lake.before_write()
     try:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from lakehouse.spark.gold.plan import TablePlan
 from lakehouse.spark.gold.tables import from_published, is_written
 from lakehouse.spark.lake import Lake
@@ -18,7 +20,7 @@ class Rows:
     """The commits of a table, as DESCRIBE HISTORY has them."""
 
     def __init__(self, *rows: Any) -> None:
-        self.rows = rows
+        self.rows = list(rows)
 
     def select(self, *names: str) -> "Rows":
         if len(names) > 1:
@@ -65,12 +67,23 @@ def test_a_version_that_delta_can_no_longer_restore_closes_the_way_back() -> Non
     assert session.asked[-1] == "RESTORE"
 
 
-def test_a_version_with_the_same_rows_needs_no_way_back() -> None:
+def test_a_version_with_the_same_rows_needs_no_way_back_and_the_newest_one_counts() -> None:
+    """A VACUUM by others leaves the files of the newest version alone."""
     session: Any = Session("WRITE", "MERGE", "OPTIMIZE")
 
     assert returned_to(session, Lake("lake"), "t", 2) == 2
-    assert returned_to(session, Lake("lake"), "t", 1) == 1
+    assert returned_to(session, Lake("lake"), "t", 1) == 2
     assert "RESTORE" not in session.asked
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_a_table_of_which_delta_does_not_know_every_newer_commit_is_not_taken_as_it_is(version: int) -> None:
+    """Its log was cleaned up, or the table was put back from an older copy."""
+    session: Any = Session("WRITE", "MERGE", "MERGE", "OPTIMIZE")
+    del session.history.rows[1]
+
+    assert returned_to(session, Lake("lake"), "t", version) is None
+    assert session.asked[-1] == "RESTORE"
 
 
 AT = (0, 9, 2, 0, 0, 0)

@@ -29,6 +29,7 @@ from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.status import source_status
 from lakehouse.spark.readers.views import open_views
 from lakehouse.spark.session import get_session
+from lakehouse.spark.table_versions import read_published
 
 
 def open_lake(
@@ -142,12 +143,13 @@ class OpenLake:
         """
         if manifest is None:
             reader, entry = self._tables.published(table)
-        else:
-            reader, entries = self._tables.of_manifest(manifest)
-            if table not in entries:
-                advice = did_you_mean(table, entries)
-                raise LakehouseError(f"{table}: expected a table of manifest {manifest}; {advice}")
-            entry = entries[table]
+            warn_unless_exact(reader, entry)
+            return read_published(self.spark, self.location, entry)
+        reader, entries = self._tables.of_manifest(manifest)
+        if table not in entries:
+            advice = did_you_mean(table, entries)
+            raise LakehouseError(f"{table}: expected a table of manifest {manifest}; {advice}")
+        entry = entries[table]
         warn_unless_exact(reader, entry)
         return self.location.read(self.spark, "gold", entry.gold, entry.version)
 

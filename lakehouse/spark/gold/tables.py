@@ -53,7 +53,7 @@ from lakehouse.spark.ops.gold_names import claim
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import Gate
 from lakehouse.spark.session import keeping, many_rows
-from lakehouse.spark.table_versions import returned_to
+from lakehouse.spark.table_versions import read_published, returned_to
 
 LOG = logging.getLogger(__name__)
 THREADS = 3
@@ -231,7 +231,7 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
 def put_aside(run: GoldRun, plan: TablePlan) -> TableResult:
     """Copy a dropped table as it was published: its Delta table goes on with another one's rows."""
     assert plan.known is not None
-    rows = run.lake.read(run.spark, "gold", plan.known.gold, plan.known.version)
+    rows = read_published(run.spark, run.lake, plan.known)
     create = not run.lake.exists(run.spark, "gold", plan.gold)
     version = replace_frame(run.spark, run.lake, plan.gold, rows, create=create).version
     entry = msgspec.structs.replace(retired_entry(plan), gold=plan.gold, wanted=plan.gold, version=version)

@@ -25,6 +25,7 @@ from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import selected_sources, suites_in
+from lakehouse.spark.table_versions import read_published
 
 INDEX = "gx/uncommitted/data_docs/local_site/index.html"
 
@@ -64,7 +65,7 @@ def _check(tables: list[tuple[Lake, tuple[str, Suite, TableEntry]]], folder: Pat
     context = _context(folder)
     outcomes = []
     for lake, (name, suite, entry) in tables:
-        frame = lake.read(spark, "gold", entry.gold, entry.version)
+        frame = read_published(spark, lake, entry)
         result = _run(context, name, frame)
         outcomes += [
             _outcome(name, check, told)

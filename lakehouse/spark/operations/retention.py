@@ -64,7 +64,8 @@ def raise_floor(
         raise LakehouseError(
             f"{source}: expected a source of {root}, found none; `lakehouse status` lists them"
         )
-    with layer_lock(spark, lake, source, ["silver", "gold"]) as lake:
+    # the rows of a snapshot that is being read would come below the floor
+    with layer_lock(spark, lake, source, ["silver", "gold", "import"]) as lake:
         log = OpsLog(spark, lake, source).load()
         done, manifest = taken_by_gold(log)
         place = floor_below(moment(settings, at, older_than, manifest.watermark))

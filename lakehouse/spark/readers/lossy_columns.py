@@ -19,6 +19,7 @@ from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import options_in
+from lakehouse.spark.table_versions import read_published
 
 Entry = dict[str, Any]
 
@@ -48,7 +49,7 @@ def report(reader: Reader, entry: TableEntry, lineage: Lineage) -> Entry:
     schema = lineage.schema_at(just_above(at))
     options = options_of(lineage, options_in(reader.settings))
     columns = gold_columns(schema, {}, virtual=reader.settings.virtual, options=options)
-    used = companions(reader.lake.read(reader.spark, "gold", entry.gold, entry.version), columns)
+    used = companions(read_published(reader.spark, reader.lake, entry), columns)
     return {
         "table": entry.name,
         "state": entry.state,

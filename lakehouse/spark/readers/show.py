@@ -43,6 +43,7 @@ from lakehouse.spark.quality.gates import Gate, open_gates
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import options_in, said_in, suites_in
+from lakehouse.spark.table_versions import read_published
 
 
 def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
@@ -160,7 +161,7 @@ class Reader:
         """
         entry = self.entries()[name]
         modes = self.modes(entry)
-        frame = self.lake.read(self.spark, "gold", entry.gold, entry.version)
+        frame = read_published(self.spark, self.lake, entry)
         rows = frame if most is None else frame.limit(most)
         return self._frame_lines(modes[0], self._aligned(modes)[0], rows)
 

@@ -55,6 +55,7 @@ from lakehouse.spark.quality.gates import REJECTED_ROWS, RESULTS
 from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.silver.tables import SCHEMAS, read_silver, silver_schema
 from lakehouse.spark.source import options_in, said_in
+from lakehouse.spark.table_versions import read_published
 
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
 READ = [*LOG, "before", "after", "encoding"]
@@ -156,7 +157,11 @@ def _gold(
     tables: dict[str, DataFrame] = {}
     for entry in manifest.tables if manifest else ():
         name = free_name(f"gold_{entry.gold}", {**taken, **tables})
-        tables[name] = lake.read(spark, "gold", entry.gold, entry.version)
+        tables[name] = (
+            read_published(spark, lake, entry)
+            if at is None
+            else lake.read(spark, "gold", entry.gold, entry.version)
+        )
     return tables
 
 

@@ -27,7 +27,7 @@ from lakehouse.spark.change_log.changes import (
 from lakehouse.spark.operations.audit import why_left_out
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.show import Reader
-from lakehouse.spark.table_versions import has_same_rows, version_of
+from lakehouse.spark.table_versions import has_same_rows, read_published, version_of
 from lakehouse.spark.verification.sides import differing_rows, gold_frame
 from lakehouse.verification.cells import Cell, ServerColumn
 from lakehouse.verification.rows import Comparison, key_hash
@@ -58,7 +58,10 @@ class Held(NamedTuple):
 
     def frame(self) -> DataFrame:
         """The Delta table."""
-        return self.reader.lake.read(self.reader.spark, "gold", self.entry.gold, self.version)
+        spark, lake = self.reader.spark, self.reader.lake
+        if self.version == self.entry.version:
+            return read_published(spark, lake, self.entry)
+        return lake.read(spark, "gold", self.entry.gold, self.version)
 
 
 def held(reader: Reader, name: Name) -> Held | None:

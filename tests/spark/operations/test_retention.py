@@ -21,6 +21,7 @@ from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations import retention
 from lakehouse.spark.operations.rebuild import rebuild_table
 from lakehouse.spark.operations.retention import (
     Awaited,
@@ -33,6 +34,7 @@ from lakehouse.spark.operations.retention import (
     unfinished,
     unread,
 )
+from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.readers.pages import LakePages
@@ -65,6 +67,27 @@ def test_no_floor_is_raised_while_a_batch_of_silver_is_not_done() -> None:
 
     with pytest.raises(LakehouseError, match="a silver batch is not done yet"):
         taken_by_gold(log_of(*told, Planned(batch=2, generation="g", small=True, ranges=())))
+
+
+def test_no_floor_is_raised_while_tables_are_snapshotted_or_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their rows would be refused. Needs no session."""
+    no_session: Any = None
+    monkeypatch.setattr(retention, "get_session", lambda: no_session)
+    monkeypatch.setattr(retention, "sources", lambda *_: {"shop": object()})
+    monkeypatch.setattr(OpsLog, "load", lambda log: log)
+
+    def raised() -> None:
+        raise_floor(str(tmp_path), "shop", "1", None, True, "")
+
+    with (
+        layer_lock(no_session, Lake(str(tmp_path)), "shop", ["import"]),
+        pytest.raises(LakehouseError, match="import run is going on already"),
+    ):
+        raised()
+    with pytest.raises(LakehouseError, match="gold has not taken all"):
+        raised()
 
 
 @pytest.mark.parametrize(
