@@ -2,6 +2,7 @@
 rows, and no loss that the windows pass over. Needs Spark's package, but no session.
 """
 
+import os
 import random
 import re
 from dataclasses import dataclass, field, replace
@@ -227,7 +228,7 @@ def run_of(upstream: Upstream, silver: list[Change], size: Size) -> Any:
 
 @pytest.mark.parametrize("loses", [False, True])
 @pytest.mark.parametrize("word", EVERY)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=int(os.environ.get("LAKEHOUSE_EXAMPLES") or 8), deadline=None)
 @given(
     seed=seeds,
     count=st.integers(0, 40),
