@@ -87,7 +87,7 @@ def fold(
     order. Not `whole`: they are not all, so that the first one of a row says nothing of those before it.
     """
     target = target_step(lineage, at)
-    ordered = in_order(change for change in changes if change.position <= at)
+    ordered = in_order(lineage, (change for change in changes if change.position <= at), upstream)
     folded = Folded()
     rows: list[Row] = []
     for piece, mine in _pieces(lineage, ordered, target, upstream=upstream, whole=whole):
@@ -206,7 +206,7 @@ def breaks_among(
     """
     if not keys:
         return NO_BREAKS
-    ordered = in_order(change for change in changes if change.position <= at)
+    ordered = in_order(lineage, (change for change in changes if change.position <= at), upstream)
     target, found = target_step(lineage, at), NO_BREAKS
     for piece, mine in _pieces(lineage, ordered, target, upstream=upstream, whole=whole):
         found = NO_BREAKS if clears(lineage, piece.start, piece.end) else found

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from lakehouse.events import DELETES_HIDDEN, INCREMENTAL, Position
 from lakehouse.fold.continuity import Claim, Form, form_of
 from lakehouse.fold.upcast import Carrier, Row, Upstream
-from lakehouse.lineage import Lineage, StepIndex
+from lakehouse.lineage import Lineage, StepIndex, key_ids
 
 Key = tuple[Any, ...]
 PUT, PATCH, DELETE, REFUSE = "put", "patch", "delete", "refuse"
@@ -49,12 +49,16 @@ class Change(NamedTuple):
     commit_ts: int | None = None
 
 
-def in_order(changes: Iterable[Change]) -> list[Change]:
+def in_order(lineage: Lineage, changes: Iterable[Change], upstream: Upstream) -> list[Change]:
     """The changes in position order. Those of one position (of one commit at TiCDC, of several partitions in
     order of arrival) stand by their commit times, then by what they say: however they were read, their order
-    is the same.
+    is the same. Not by that in a table with a key at TiCDC, where they are of different rows: a transaction
+    may have very many.
     """
     ordered = sorted(changes, key=attrgetter("position"))
+    keyed = all(key_ids(lineage, step) for step in range(len(lineage.steps)))
+    if keyed and upstream.continuity.by_commit:
+        return ordered
     if all(one.position != other.position for one, other in pairwise(ordered)):
         return ordered
     runs = (list(run) for _, run in groupby(ordered, key=attrgetter("position")))

@@ -129,7 +129,7 @@ def row_history(
     time: int | None = None
     unknown: dict[str, Position] = {}
     total, applied = Done([], set(), set()), 0
-    for index, stretch in _stretches(lineage, changes, at, step):
+    for index, stretch in _stretches(lineage, changes, at, step, upstream=upstream):
         if index > step:
             plan = ddl_plan(lineage, index, upstream, time)
             time = plan.time
@@ -167,7 +167,7 @@ def _seeded(known: Iterable[Known], key_of: KeyOf) -> Tracks:
 
 
 def _stretches(
-    lineage: Lineage, changes: Iterable[Change], at: Position, first: int
+    lineage: Lineage, changes: Iterable[Change], at: Position, first: int, *, upstream: Upstream
 ) -> Iterator[tuple[int, list[Change]]]:
     """Each step from the first to the one in force at `at`, with its changes in position order; changes of
     steps before the first are with it.
@@ -178,7 +178,7 @@ def _stretches(
         if change.position <= at:
             by_step.setdefault(max(step_at(change.position), first), []).append(change)
     for index in range(first, max(target_step(lineage, at), first) + 1):
-        yield index, in_order(by_step.get(index, ()))
+        yield index, in_order(lineage, by_step.get(index, ()), upstream)
 
 
 # --- the commits of a step

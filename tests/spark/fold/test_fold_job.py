@@ -2,6 +2,7 @@
 but no session.
 """
 
+import functools
 import json
 import random
 from dataclasses import replace
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import Position
+from lakehouse.fold.continuity import Breaks, Continuity
 from lakehouse.fold.row_ddl import untimed, with_times
 from lakehouse.fold.row_edits import Change, ChangeReader
 from lakehouse.fold.upcast import Upstream
@@ -22,6 +24,7 @@ from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.spark.fold.modes import BUCKET, Dealer, change_of, parts_of, valued
+from tests.fold.test_continuity import refused
 from tests.fold.test_versions import lineages, told
 from tests.gold.test_modes import MODES, TSO, listed
 from tests.support.damage import damaged
@@ -134,14 +137,17 @@ def test_the_parts_together_find_what_the_changes_lack(word: str, seed: int, cou
     memory, rand = told(History(seed, count), random.Random(chance).randrange(1000)), random.Random(chance)
 
     for lineage, whole in lineages(memory):
-        changes = list(damaged(whole, rand))
-        mode = Mode(lineage, memory.reach, memory.upstream, TSO, MODES[word])
+        changes = [refused(change, rand) for change in damaged(whole, rand)]
+        said = Continuity(rows=True, inserts=chance % 2 == 0, by_commit=True)
+        upstream = memory.upstream._replace(continuity=said)
+        mode = Mode(lineage, memory.reach, upstream, TSO, MODES[word])
         if parts_of(mode, 10**6) > 1:
             parts = [mode.rows(part) for part in dealt(mode, changes, 5)]
             whole_table = mode.rows(changes)
 
             assert {problem for part in parts for problem in part.problems} == whole_table.problems
             assert {name for part in parts for name in part.unknown} == set(whole_table.unknown)
+            assert functools.reduce(Breaks.plus, (part.breaks for part in parts)) == whole_table.breaks
             in_parts = [row for part in parts for row in part.rows]
             assert listed(mode, in_parts) == listed(mode, whole_table.rows)
 

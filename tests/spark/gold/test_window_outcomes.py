@@ -2,9 +2,12 @@
 rows, and no loss that the windows pass over. Needs Spark's package, but no session.
 """
 
+import os
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
 
@@ -194,12 +197,24 @@ def merge_in(monkeypatch: pytest.MonkeyPatch, table: Table, gold: Gold, fresh: l
     monkeypatch.setattr(window, "timed", timed)
     monkeypatch.setattr(window, "judged_changes", lambda of, count: (of.own_changes, NO_VERDICT))
     monkeypatch.setattr(window, "refold", lambda of, exists: Written(-1, "whole"))
-    written = window.merge_changes(table, fresh, gold.before, 1)
+    monkeypatch.setattr(window, "commits", by_commits)
+    late = any(change.position <= gold.before for change in fresh)
+    if table.options.plain or late or table.size.small or not table.ids:
+        written = window.merge_changes(table, fresh, gold.before, 1)
+    else:
+        written = window._merge_by_commits(table, fresh, gold.before, 1, rows=len(fresh))  # type: ignore[arg-type]
     if written.what == "whole":
         fold_whole(table, gold)
     else:
         gold.merged += 1
         gold.find(written.found, whole=False)
+
+
+def by_commits(changes: list[Change], by_commit: bool, most: int) -> Iterator[list[Change]]:
+    """As lakehouse.spark.fold.modes.commits, a commit at a time."""
+    ordered = sorted(changes, key=lambda change: change.position)
+    for _, one in groupby(ordered, key=lambda change: change.position[: 2 if by_commit else 6]):
+        yield list(one)
 
 
 def timed(changes: list[Change], mode: Mode) -> Mode:
@@ -227,7 +242,7 @@ def run_of(upstream: Upstream, silver: list[Change], size: Size) -> Any:
 
 @pytest.mark.parametrize("loses", [False, True])
 @pytest.mark.parametrize("word", EVERY)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=int(os.environ.get("LAKEHOUSE_EXAMPLES") or 8), deadline=None)
 @given(
     seed=seeds,
     count=st.integers(0, 40),
