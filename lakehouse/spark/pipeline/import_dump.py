@@ -143,6 +143,11 @@ def refuse_other_binlog(log: OpsLog, place: Place) -> None:
 
 def warn_of_gap(log: OpsLog, place: Place, progress: Progress) -> None:
     """Say so where nothing shows that the feed had begun when the snapshot was taken."""
+    if log.last(Done) is None:
+        progress(
+            f"warning: {log.source}: nothing of the feed has arrived: if it begins behind {place}, changes "
+            "in between are missing; let it begin first, and take the snapshot then"
+        )
     first = _first_position(log)
     at = position(0, place)
     if first is not None and at[1:] < first[1:]:
