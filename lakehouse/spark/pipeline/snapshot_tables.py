@@ -226,6 +226,18 @@ def _last_run(log: OpsLog) -> LastRun:
     return LastRun(run, finished, done, begun)
 
 
+def left_of(tables: list[Listed], last: LastRun, asked: Asked) -> tuple[list[Listed], LastRun]:
+    """The tables that are to be read, and the run that is gone on with: none where it has read all of them,
+    for one of which a table was dropped has never read all of its own.
+    """
+    if asked.again or last.finished:
+        return tables, LastRun()
+    # what gold calls incomplete is so whatever was read of it
+    done = frozenset[Name]() if asked.incomplete else last.done
+    left = [table for table in tables if table.name not in done]
+    return (left, last) if left else (tables, LastRun())
+
+
 # The run
 
 
@@ -242,15 +254,13 @@ class _Run:
     ) -> None:
         self.source, self.asked, self.context, self.feed = source, asked, context, feed
         self.endings = list[Ending]()
-        self.last = LastRun() if asked.again or last.finished else last
+        self.last = last
         self.reached, self.begun_at, self.told_at = Reached(), time.monotonic(), time.monotonic()
 
     def read(
         self, tables: list[Listed], server: Server, connected: Callable[[], AbstractContextManager[Database]]
     ) -> dict[str, Any]:
-        # what gold calls incomplete is so whatever was read of it
-        done = frozenset[Name]() if self.asked.incomplete else self.last.done
-        left = [table for table in tables if table.name not in done]
+        left, self.last = left_of(tables, self.last, self.asked)
         if self.last.run and len(left) < len(tables):
             self.context.progress(
                 f"snapshot  {self.source.name}: goes on with the run of {self.last.run}, which has read "

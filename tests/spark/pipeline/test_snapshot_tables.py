@@ -277,6 +277,17 @@ def test_progress_tells_the_rate_and_how_long_the_rest_takes() -> None:
     assert command.progress_line(reached, tables, 20) == "20,000 rows, 1 of 2 tables, 1,000 a second"
 
 
+def test_a_run_that_has_read_all_of_the_tables_is_not_gone_on_with() -> None:
+    """It never ends where one of its tables was dropped: what it has read would not be read again."""
+    a, b = (Listed(("shop", name), "InnoDB", rows=1, size=1) for name in "ab")
+    last = command.LastRun("2026", finished=False, done=frozenset({a.name}))
+
+    assert command.left_of([a, b], last, Asked()) == ([b], last)
+    assert command.left_of([a], last, Asked()) == ([a], command.LastRun())
+    assert command.left_of([a, b], last, Asked(again=True)) == ([a, b], command.LastRun())
+    assert command.left_of([a], last, Asked(incomplete=True)) == ([a], last)
+
+
 def test_a_table_that_the_server_does_not_list_is_named() -> None:
     tables = [Listed(("shop", "item"), "InnoDB", 1, size=1)]
     wanted = frozenset({("shop", "item"), ("shop", "versioned"), ("crm", "item")})
