@@ -3,9 +3,8 @@ bronze, from where silver and gold take them.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -71,8 +70,7 @@ class Asked(NamedTuple):
     names: frozenset[Name] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class LastRun:
+class LastRun(NamedTuple):
     """The newest run of which bronze has records: when it began, the tables that it has read whole, and those
     that it has begun. `finished`: it has read all that it was to.
     """
@@ -80,7 +78,7 @@ class LastRun:
     run: str = ""
     finished: bool = True
     done: frozenset[Name] = frozenset()
-    begun: dict[Name, Begun] = field(default_factory=dict)
+    begun: Mapping[Name, Begun] = {}
 
 
 def list_tables(source: Source, asked: Asked) -> list[dict[str, Any]]:
@@ -197,6 +195,10 @@ def _incomplete(log: OpsLog) -> set[Name]:
     manifest = log.last(Manifest)
     if manifest is None:
         raise LakehouseError(f"{log.source}: expected a run of gold, got none; `lakehouse run all` first")
+    return _incomplete_in(manifest)
+
+
+def _incomplete_in(manifest: Manifest) -> set[Name]:
     entries = [one for one in manifest.tables if one.state == "incomplete" and one.why != READ_WHILE]
     return {
         name
@@ -223,7 +225,16 @@ def _last_run(log: OpsLog) -> LastRun:
     done = frozenset(one.mark.name for one in last if one.mark.done)
     begun = {one.mark.name: one for one in last if not one.mark.done}
     finished = not last or len(done) >= last[0].mark.tables
-    return LastRun(run, finished, done, begun)
+    return without_doubtful(LastRun(run, finished, done, begun), log.last(Manifest))
+
+
+def without_doubtful(last: LastRun, manifest: Manifest | None) -> LastRun:
+    """Without the tables that gold calls incomplete: what they lack may be of later than the place at which
+    that run has read them, and would be missing still.
+    """
+    doubtful = set[Name]() if manifest is None else _incomplete_in(manifest)
+    begun = {name: one for name, one in last.begun.items() if name not in doubtful}
+    return last._replace(done=last.done - doubtful, begun=begun)
 
 
 def left_of(tables: list[Listed], last: LastRun, asked: Asked) -> tuple[list[Listed], LastRun]:
@@ -232,9 +243,7 @@ def left_of(tables: list[Listed], last: LastRun, asked: Asked) -> tuple[list[Lis
     """
     if asked.again or last.finished:
         return tables, LastRun()
-    # what gold calls incomplete is so whatever was read of it
-    done = frozenset[Name]() if asked.incomplete else last.done
-    left = [table for table in tables if table.name not in done]
+    left = [table for table in tables if table.name not in last.done]
     return (left, last) if left else (tables, LastRun())
 
 
@@ -299,7 +308,7 @@ class _Run:
             epoch=last_epoch(log),
             placed=placed,
             paced=Pace(self.asked.rows_per_second, self.reached),
-            begun=self.last.begun,
+            begun=dict(self.last.begun),
             chunk_rows=_chunk_rows(self.asked.rows_per_second),
             ending=None if self.feed is None else self.endings.append,
         )

@@ -19,9 +19,11 @@ from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats.snapshot.records import Place
+from lakehouse.lineage import READ_WHILE
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.sources.live.parallel import Progress as Reached
+from lakehouse.sources.live.read import Begun, Mark
 from lakehouse.sources.live.tables import Listed
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.lake import Lake
@@ -35,6 +37,7 @@ from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.support.busy_server import BusyServer, in_order
 from tests.support.lakes import quiet, shown, write_recording
 from tests.support.paths import ROOT
+from tests.support.records import manifest, table_entry
 
 PASSWORD = "hunter2hunter2"
 
@@ -285,7 +288,31 @@ def test_a_run_that_has_read_all_of_the_tables_is_not_gone_on_with() -> None:
     assert command.left_of([a, b], last, Asked()) == ([b], last)
     assert command.left_of([a], last, Asked()) == ([a], command.LastRun())
     assert command.left_of([a, b], last, Asked(again=True)) == ([a, b], command.LastRun())
-    assert command.left_of([a], last, Asked(incomplete=True)) == ([a], last)
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "goes_on"),
+    (
+        ("exact", None, True),
+        ("incomplete", READ_WHILE, True),
+        ("incomplete", "12 offsets of shop were deleted before they were read", False),
+    ),
+)
+def test_a_table_that_has_become_incomplete_since_is_read_from_its_first_row(
+    state: str, why: str | None, goes_on: bool
+) -> None:
+    names = [("shop", name) for name in ("begun", "done", "other")]
+    mark = Mark(run="2026", tables=3, database="shop", table="begun", place=Place(), rows=5)
+    begun = {names[0]: Begun("a", 1, mark)}
+    last = command.LastRun("2026", finished=False, done=frozenset(names[1:]), begun=begun)
+    entries = (table_entry(database=one[0], table=one[1], state=state, why=why) for one in names[:2])
+
+    found = command.without_doubtful(last, manifest(*entries))
+
+    assert (set(found.begun), found.done) == (
+        (set(names[:1]), last.done) if goes_on else (set(), frozenset(names[2:]))
+    )
+    assert command.without_doubtful(last, None) == last
 
 
 def test_a_table_that_the_server_does_not_list_is_named() -> None:
