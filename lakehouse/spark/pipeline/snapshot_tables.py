@@ -3,7 +3,7 @@ bronze, from where silver and gold take them.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -113,7 +113,9 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
 
         with connected() as database:
             tables = _tables(log, source, database, asked)
-            _refuse_gap(log, _now(source, server, database), progress)
+            place = _now(source, server, database)
+            _refuse_gap(log, place, progress)
+            refuse_same_place(log, {table.name for table in tables}, place)
         for name in not_listed(tables, _wanted(log, source, asked)):
             progress(
                 f"warning: {name}: left out, the server lists no such table: may the account SELECT from it? "
@@ -141,6 +143,22 @@ def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
             f"{log.source}: expected the server whose binlog the feed reads, got one that stands at {place}, "
             "behind what the feed has told: another server's binlog, or one that was begun anew, which "
             "takes an epoch of its own (`lakehouse epoch raise`)"
+        )
+
+
+def refuse_same_place(log: OpsLog, names: Set[Name], place: Place) -> None:
+    """LakehouseError where a snapshot at this very place, which silver has, left a table incomplete: another
+    one would tell the same changes, and mend nothing. A dump's cells may be others than those read here.
+    """
+    done, manifest = log.last(Done), log.last(Manifest)
+    if done is None or done.snapshots is UNSET or manifest is None:
+        return
+    at = position(last_epoch(log), place)
+    there = {(one.database, one.table) for one in done.snapshots.whole if one.position == at}
+    if stuck := sorted(".".join(name) for name in there & names & _incomplete_in(manifest)):
+        raise LakehouseError(
+            f"{', '.join(stuck)}: expected a server that has written something since the last snapshot, got "
+            f"one that is still at {place}: write a row, or FLUSH BINARY LOGS, and run the command again"
         )
 
 

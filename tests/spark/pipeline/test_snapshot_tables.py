@@ -20,8 +20,10 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.lineage import READ_WHILE
+from lakehouse.ops.progress import TableSnapshot, TableSnapshots
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.silver import Done
 from lakehouse.sources.live.parallel import Progress as Reached
 from lakehouse.sources.live.read import Begun, Mark
 from lakehouse.sources.live.tables import Listed
@@ -265,6 +267,31 @@ def test_a_server_that_is_not_as_far_as_its_feed_is_another_one(
 
     with pytest.raises(LakehouseError, match="behind what the feed has told") if refused else nullcontext():
         command._refuse_gap(log, place, quiet)
+
+
+@pytest.mark.parametrize(
+    ("state", "offset", "name", "refused"),
+    (
+        ("incomplete", 900, "item", True),
+        ("exact", 900, "item", False),
+        ("incomplete", 901, "item", False),
+        ("incomplete", 900, "other", False),
+    ),
+)
+def test_a_table_is_not_mended_by_a_second_snapshot_at_one_place(
+    state: str, offset: int, name: str, refused: bool
+) -> None:
+    whole = TableSnapshots(whole=(TableSnapshot("shop", "item", (0, 6, 900, 0, 0, 0)),))
+    kept: dict[Any, Any] = {
+        Done: SimpleNamespace(snapshots=whole),
+        Manifest: manifest(table_entry(database="shop", table="item", state=state)),
+    }
+    log: Any = SimpleNamespace(source="shop", last=kept.get, all=lambda kind: [])
+    place = Place(file="b.000006", offset=offset)
+    told = r"shop\.item: expected a server that has written something since .* still at b\.000006:900: write"
+
+    with pytest.raises(LakehouseError, match=told) if refused else nullcontext():
+        command.refuse_same_place(log, {("shop", name)}, place)
 
 
 def test_progress_tells_the_rate_and_how_long_the_rest_takes() -> None:
