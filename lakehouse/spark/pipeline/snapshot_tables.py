@@ -51,7 +51,7 @@ from lakehouse.spark.pipeline.arrival_feed import (
     server_by_arrival,
     settle,
 )
-from lakehouse.spark.pipeline.import_dump import EACH, refuse_below_floors, refuse_other_binlog, warn_of_gap
+from lakehouse.spark.pipeline.import_dump import EACH, refuse_below_floors, refuse_other_server, warn_of_gap
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import Source
 
@@ -134,7 +134,7 @@ def _now(source: Source, server: Server, database: Database) -> Place:
 def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
     """LakehouseError where the server's places are not those of the feed."""
     refuse_below_floors(log, place)
-    refuse_other_binlog(log, place)
+    refuse_other_server(log, place)
     warn_of_gap(log, place, progress)
     done = log.last(Done)
     reached = done.reach if done is not None else None

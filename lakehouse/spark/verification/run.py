@@ -16,6 +16,7 @@ from msgspec import UNSET
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.ops.records.gold import TableEntry
+from lakehouse.silver.binlog_servers import refuse_other_binlog
 from lakehouse.sources.database import SESSION, connect
 from lakehouse.sources.live.tables import listed
 from lakehouse.sources.server_sql import at_tso, is_tidb
@@ -223,6 +224,8 @@ def _refuse_other_server(session: Session, reader: Reader) -> None:
     if not session.by_tso:
         with connect(session.settings) as server:
             place = place_of(server)
+        servers = None if reader.done is None else reader.done.servers
+        refuse_other_binlog(name, servers, watermark[0], place.file)
         if watermark[1] > place.position(0)[1]:
             raise LakehouseError(
                 f"{name}: expected a server that stands behind the feed, got one at {place}: it is another "

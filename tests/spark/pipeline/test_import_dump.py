@@ -274,7 +274,7 @@ def test_a_dump_of_another_server_s_binlog_is_refused(
     told = r"whose binlog the feed reads \(binlog\), got one that writes replica-bin"
 
     with pytest.raises(LakehouseError, match=told) if refused else nullcontext():
-        command.refuse_other_binlog(log, place)
+        command.refuse_other_server(log, place)
 
 
 def test_a_snapshot_before_anything_of_the_feed_has_arrived_is_told_as_a_gap() -> None:
