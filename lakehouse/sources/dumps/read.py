@@ -169,7 +169,8 @@ class _OneFile:
         self.table, self.rows, self.has_data = None, 0, False
 
     def _rows(self, insert: Insert) -> Iterator[DumpEvent]:
-        if self.table is None or self.table.name[1] != insert.table:
+        name = None if self.table is None else (insert.database or self.table.name[0], insert.table)
+        if self.table is None or self.table.name != name:
             self.window.fail(f"CREATE TABLE {insert.table} right before its rows", got="rows of it")
         for rows in _rows_of(self.window, insert, self.table, self.session):
             self.rows += len(rows.rows)

@@ -444,6 +444,17 @@ def test_rows_without_their_create_table_are_refused(tmp_path: Path) -> None:
     assert "expected CREATE TABLE t right before its rows, got rows of it" in refused(path)
 
 
+def test_rows_of_a_table_of_another_database_are_refused(tmp_path: Path) -> None:
+    """mysqlpump writes several tables side by side."""
+    two = CREATE.replace("`t`", "`a`.`t`") + CREATE.replace("`t`", "`b`.`t`")
+    own = folder(tmp_path, d_dot_sql=two + "INSERT INTO `b`.`t` VALUES (1,NULL,NULL);\n") / "d.sql"
+    assert tables(own) == {("a", "t"): [], ("b", "t"): [[b"1", None, None]]}
+
+    other = folder(tmp_path, d_dot_sql=two + "INSERT INTO `a`.`t` VALUES (1,NULL,NULL);\n") / "d.sql"
+
+    assert "expected CREATE TABLE t right before its rows, got rows of it" in refused(other)
+
+
 def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret.sql").write_text("INSERT INTO `t` VALUES (9,NULL,NULL);")
     path = dumpling(tmp_path / "dump")
