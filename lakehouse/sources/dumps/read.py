@@ -270,9 +270,10 @@ def _table_of_folder(files: DumpFiles, file: SqlFile, databases: dict[str, str])
 
 
 def _database_named(file: SqlFile, table: str, databases: dict[str, str]) -> str:
-    for stem in sorted(databases, key=len, reverse=True):
-        if file.stem.startswith(f"{stem}."):
-            return databases[stem]
+    stems = [stem for stem in sorted(databases, key=len, reverse=True) if file.stem.startswith(f"{stem}.")]
+    whole = [stem for stem in stems if unquote(file.stem.removeprefix(f"{stem}.")) == table]
+    if stems:
+        return databases[(whole or stems)[0]]
     for text in (file.stem, unquote(file.stem)):
         if text.endswith(f".{table}"):
             return text.removesuffix(f".{table}")
