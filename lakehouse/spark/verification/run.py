@@ -19,7 +19,7 @@ from lakehouse.ops.records.gold import TableEntry
 from lakehouse.silver.binlog_servers import refuse_other_binlog
 from lakehouse.sources.database import SESSION, connect
 from lakehouse.sources.live.tables import listed
-from lakehouse.sources.server_sql import at_tso, is_tidb
+from lakehouse.sources.server_sql import is_tidb
 from lakehouse.spark.operations.rebuild import discard
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import get_session
@@ -123,8 +123,7 @@ def _verified(session: Session) -> list[TableResult]:
 
 def _listed(session: Session, reader: Reader) -> list[Name]:
     """The server's tables, at a TiDB those of the published watermark."""
-    at = (at_tso(reader.watermark()[1]),) if session.by_tso else ()
-    with connect(session.settings, (*SESSION, *at)) as server:
+    with connect(session.settings, (*SESSION, *session.at(reader.watermark()))) as server:
         return [table.name for table in listed(server)]
 
 
