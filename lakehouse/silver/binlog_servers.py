@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from lakehouse.errors import LakehouseError
 from lakehouse.events import Message, Stored
 from lakehouse.formats.binlog import Server
 from lakehouse.ops.progress import BinlogNames, BinlogPlace, ServerChange, ServerPlace, Servers
@@ -224,3 +225,15 @@ def change_text(source: str, change: ServerChange) -> str:
         f"(server id {ids}, file {change.base} {change.number}): rows since may be out of order; "
         f"`lakehouse epoch raise {source} --why …`, then a snapshot"
     )
+
+
+def refuse_other_binlog(source: str, servers: Servers | None, epoch: int, file: str) -> None:
+    """LakehouseError where a binlog's file is called otherwise than those that the feed tells of."""
+    known = () if servers is None else servers.names
+    names = {name for one in known if one.epoch == epoch for name in one.names}
+    base = file.rpartition(".")[0]
+    if names and base not in names:
+        raise LakehouseError(
+            f"{source}: expected the server whose binlog the feed reads ({', '.join(sorted(names))}), "
+            f"got one that writes {base}: a replica's own places mean nothing to the feed; name its server"
+        )

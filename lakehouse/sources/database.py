@@ -19,8 +19,8 @@ Tls = Literal["verified", "unverified", "off"]
 Cells = tuple[bytes | None, ...]
 # seconds: for the connection, and for a server's next packet
 CONNECT_TIMEOUT, READ_TIMEOUT = 10, 600
-# rows that a stream has in memory at once
-FETCHED = 1000
+# rows that a stream has in memory at once: the first ones, and at most; of long rows about so many bytes
+FIRST, FETCHED, FETCHED_BYTES = 20, 1000, 4 << 20
 # Not in sql_mode: PAD_CHAR_TO_FULL_LENGTH, ANSI_QUOTES and others that change what SELECT and SHOW CREATE
 # TABLE print. ALLOW_INVALID_DATES lets a date such as 2024-02-30 that the server holds be compared with. A
 # server's own sql_select_limit would leave out rows in silence.
@@ -87,14 +87,16 @@ class Database:
         try:
             with self._errors():
                 cursor.execute(sql, tuple(values) or None)
-            while rows := self._fetched(cursor):
+            size = FIRST
+            while rows := self._fetched(cursor, size):
                 yield rows
+                size = next_size(rows)
         finally:
             self._end(cursor)
 
-    def _fetched(self, cursor: Any) -> Sequence[Cells]:
+    def _fetched(self, cursor: Any, size: int) -> Sequence[Cells]:
         with self._errors():
-            rows: Sequence[Cells] = cursor.fetchmany(FETCHED)
+            rows: Sequence[Cells] = cursor.fetchmany(size)
             return rows
 
     def _end(self, cursor: Any) -> None:
@@ -120,6 +122,13 @@ class Database:
             raise DatabaseError(
                 f"database {self.settings.address}: expected an answer, got {text}", number
             ) from None
+
+
+def next_size(rows: Sequence[Cells]) -> int:
+    """How many rows to fetch next, by the length of some of these."""
+    some = rows[:: max(1, len(rows) // FIRST)]
+    length = sum(len(cell) for row in some for cell in row if cell is not None)
+    return max(1, min(FETCHED, FETCHED_BYTES * len(some) // max(1, length)))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.sources.database import DatabaseSettings, connect
+from lakehouse.sources.database import Cells, DatabaseSettings, connect, next_size
 from tests.servers.mariadb import MariaDb, run_program, start_mariadb
 
 PASSWORD = "pässwörd'\""
@@ -56,9 +56,30 @@ def test_a_stream_gives_all_rows_some_at_a_time(server: MariaDb) -> None:
         lots = list(database.stream("SELECT id FROM d.many WHERE id > %s ORDER BY id", (0,)))
         again = database.ask("SELECT 1")
 
-    assert [len(lot) for lot in lots] == [1000, 1000, 500]
-    assert lots[2][-1] == (b"2500",)
+    assert [len(lot) for lot in lots] == [20, 1000, 1000, 480]
+    assert lots[3][-1] == (b"2500",)
     assert again == [(b"1",)]
+
+
+def test_of_long_rows_a_stream_has_few_in_memory(server: MariaDb) -> None:
+    with connect(settings_of(server)) as database:
+        statement = "SELECT REPEAT('x', 1000000) FROM d.many LIMIT 31"
+        lots = [len(lot) for lot in database.stream(statement)]
+
+    assert lots == [20, 4, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    (
+        ([(b"1", None)], 1000),
+        ([(b"x" * 8_000_000,)], 1),
+        ([(b"x" * 41_943,)] * 1000, 100),
+        ([(None,)] * 1000, 1000),
+    ),
+)
+def test_as_many_rows_are_fetched_as_memory_is_for(rows: list[Cells], size: int) -> None:
+    assert next_size(rows) == size
 
 
 def test_a_limit_of_the_server_s_own_leaves_out_no_row(server: MariaDb) -> None:
@@ -77,7 +98,7 @@ def test_a_stream_that_is_not_wanted_to_its_end_ends_with_the_connection(server:
     with connect(settings_of(server)) as database:
         first = next(database.stream("SELECT a.id FROM d.many a, d.many b, d.many c"))
 
-    assert len(first) == 1000
+    assert len(first) == 20
 
 
 def test_an_error_of_the_server_shows_its_code_and_no_value(server: MariaDb) -> None:

@@ -169,7 +169,8 @@ class _OneFile:
         self.table, self.rows, self.has_data = None, 0, False
 
     def _rows(self, insert: Insert) -> Iterator[DumpEvent]:
-        if self.table is None or self.table.name[1] != insert.table:
+        name = None if self.table is None else (insert.database or self.table.name[0], insert.table)
+        if self.table is None or self.table.name != name:
             self.window.fail(f"CREATE TABLE {insert.table} right before its rows", got="rows of it")
         for rows in _rows_of(self.window, insert, self.table, self.session):
             self.rows += len(rows.rows)
@@ -269,9 +270,10 @@ def _table_of_folder(files: DumpFiles, file: SqlFile, databases: dict[str, str])
 
 
 def _database_named(file: SqlFile, table: str, databases: dict[str, str]) -> str:
-    for stem in sorted(databases, key=len, reverse=True):
-        if file.stem.startswith(f"{stem}."):
-            return databases[stem]
+    stems = [stem for stem in sorted(databases, key=len, reverse=True) if file.stem.startswith(f"{stem}.")]
+    whole = [stem for stem in stems if unquote(file.stem.removeprefix(f"{stem}.")) == table]
+    if stems:
+        return databases[(whole or stems)[0]]
     for text in (file.stem, unquote(file.stem)):
         if text.endswith(f".{table}"):
             return text.removesuffix(f".{table}")

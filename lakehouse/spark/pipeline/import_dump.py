@@ -17,6 +17,7 @@ from lakehouse.formats.snapshot.records import Place
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import counted, pace
+from lakehouse.silver.binlog_servers import refuse_other_binlog
 from lakehouse.sources.dumps.files import DumpFiles, LocalDump
 from lakehouse.sources.dumps.metadata import given_place
 from lakehouse.sources.dumps.read import Dump, find_dump
@@ -100,7 +101,7 @@ def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, A
         log = OpsLog(spark, lake, source.name).load()
         context = RunContext(log, progress)
         refuse_below_floors(log, place)
-        refuse_other_binlog(log, place)
+        refuse_other_server(log, place)
         warn_of_gap(log, place, progress)
         told = _Told(source.name, dump, found, progress)
         landed = land_snapshot(context, told.with_progress(snapshot_messages(dump, place, found)))
@@ -128,21 +129,20 @@ def refuse_below_floors(log: OpsLog, place: Place) -> None:
         )
 
 
-def refuse_other_binlog(log: OpsLog, place: Place) -> None:
+def refuse_other_server(log: OpsLog, place: Place) -> None:
     """LakehouseError where the snapshot's binlog is called otherwise than the feed's."""
     done, epoch = log.last(Done), max((one.epoch for one in log.all(Epoch)), default=0)
-    known = () if done is None or done.servers is None else done.servers.names
-    names = {name for one in known if one.epoch == epoch for name in one.names}
-    base = place.file.rpartition(".")[0]
-    if place.file and names and base not in names:
-        raise LakehouseError(
-            f"{log.source}: expected the server whose binlog the feed reads ({', '.join(sorted(names))}), "
-            f"got one that writes {base}: a replica's own places mean nothing to the feed; read its server"
-        )
+    if place.file and done is not None:
+        refuse_other_binlog(log.source, done.servers, epoch, place.file)
 
 
 def warn_of_gap(log: OpsLog, place: Place, progress: Progress) -> None:
     """Say so where nothing shows that the feed had begun when the snapshot was taken."""
+    if log.last(Done) is None:
+        progress(
+            f"warning: {log.source}: nothing of the feed has arrived: if it begins behind {place}, changes "
+            "in between are missing; let it begin first, and take the snapshot then"
+        )
     first = _first_position(log)
     at = position(0, place)
     if first is not None and at[1:] < first[1:]:

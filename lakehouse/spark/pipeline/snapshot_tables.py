@@ -3,9 +3,8 @@ bronze, from where silver and gold take them.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -52,7 +51,7 @@ from lakehouse.spark.pipeline.arrival_feed import (
     server_by_arrival,
     settle,
 )
-from lakehouse.spark.pipeline.import_dump import EACH, refuse_below_floors, refuse_other_binlog, warn_of_gap
+from lakehouse.spark.pipeline.import_dump import EACH, refuse_below_floors, refuse_other_server, warn_of_gap
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import Source
 
@@ -71,8 +70,7 @@ class Asked(NamedTuple):
     names: frozenset[Name] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class LastRun:
+class LastRun(NamedTuple):
     """The newest run of which bronze has records: when it began, the tables that it has read whole, and those
     that it has begun. `finished`: it has read all that it was to.
     """
@@ -80,7 +78,7 @@ class LastRun:
     run: str = ""
     finished: bool = True
     done: frozenset[Name] = frozenset()
-    begun: dict[Name, Begun] = field(default_factory=dict)
+    begun: Mapping[Name, Begun] = {}
 
 
 def list_tables(source: Source, asked: Asked) -> list[dict[str, Any]]:
@@ -115,7 +113,9 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
 
         with connected() as database:
             tables = _tables(log, source, database, asked)
-            _refuse_gap(log, _now(source, server, database), progress)
+            place = _now(source, server, database)
+            _refuse_gap(log, place, progress)
+            refuse_same_place(log, {table.name for table in tables}, place)
         for name in not_listed(tables, _wanted(log, source, asked)):
             progress(
                 f"warning: {name}: left out, the server lists no such table: may the account SELECT from it? "
@@ -134,7 +134,7 @@ def _now(source: Source, server: Server, database: Database) -> Place:
 def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
     """LakehouseError where the server's places are not those of the feed."""
     refuse_below_floors(log, place)
-    refuse_other_binlog(log, place)
+    refuse_other_server(log, place)
     warn_of_gap(log, place, progress)
     done = log.last(Done)
     reached = done.reach if done is not None else None
@@ -143,6 +143,22 @@ def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
             f"{log.source}: expected the server whose binlog the feed reads, got one that stands at {place}, "
             "behind what the feed has told: another server's binlog, or one that was begun anew, which "
             "takes an epoch of its own (`lakehouse epoch raise`)"
+        )
+
+
+def refuse_same_place(log: OpsLog, names: Set[Name], place: Place) -> None:
+    """LakehouseError where a snapshot at this very place, which silver has, left a table incomplete: another
+    one would tell the same changes, and mend nothing. A dump's cells may be others than those read here.
+    """
+    done, manifest = log.last(Done), log.last(Manifest)
+    if done is None or done.snapshots is UNSET or manifest is None:
+        return
+    at = position(last_epoch(log), place)
+    there = {(one.database, one.table) for one in done.snapshots.whole if one.position == at}
+    if stuck := sorted(".".join(name) for name in there & names & _incomplete_in(manifest)):
+        raise LakehouseError(
+            f"{', '.join(stuck)}: expected a server that has written something since the last snapshot, got "
+            f"one that is still at {place}: write a row, or FLUSH BINARY LOGS, and run the command again"
         )
 
 
@@ -197,6 +213,10 @@ def _incomplete(log: OpsLog) -> set[Name]:
     manifest = log.last(Manifest)
     if manifest is None:
         raise LakehouseError(f"{log.source}: expected a run of gold, got none; `lakehouse run all` first")
+    return _incomplete_in(manifest)
+
+
+def _incomplete_in(manifest: Manifest) -> set[Name]:
     entries = [one for one in manifest.tables if one.state == "incomplete" and one.why != READ_WHILE]
     return {
         name
@@ -223,7 +243,26 @@ def _last_run(log: OpsLog) -> LastRun:
     done = frozenset(one.mark.name for one in last if one.mark.done)
     begun = {one.mark.name: one for one in last if not one.mark.done}
     finished = not last or len(done) >= last[0].mark.tables
-    return LastRun(run, finished, done, begun)
+    return without_doubtful(LastRun(run, finished, done, begun), log.last(Manifest))
+
+
+def without_doubtful(last: LastRun, manifest: Manifest | None) -> LastRun:
+    """Without the tables that gold calls incomplete: what they lack may be of later than the place at which
+    that run has read them, and would be missing still.
+    """
+    doubtful = set[Name]() if manifest is None else _incomplete_in(manifest)
+    begun = {name: one for name, one in last.begun.items() if name not in doubtful}
+    return last._replace(done=last.done - doubtful, begun=begun)
+
+
+def left_of(tables: list[Listed], last: LastRun, asked: Asked) -> tuple[list[Listed], LastRun]:
+    """The tables that are to be read, and the run that is gone on with: none where it has read all of them,
+    for one of which a table was dropped has never read all of its own.
+    """
+    if asked.again or last.finished:
+        return tables, LastRun()
+    left = [table for table in tables if table.name not in last.done]
+    return (left, last) if left else (tables, LastRun())
 
 
 # The run
@@ -242,15 +281,13 @@ class _Run:
     ) -> None:
         self.source, self.asked, self.context, self.feed = source, asked, context, feed
         self.endings = list[Ending]()
-        self.last = LastRun() if asked.again or last.finished else last
+        self.last = last
         self.reached, self.begun_at, self.told_at = Reached(), time.monotonic(), time.monotonic()
 
     def read(
         self, tables: list[Listed], server: Server, connected: Callable[[], AbstractContextManager[Database]]
     ) -> dict[str, Any]:
-        # what gold calls incomplete is so whatever was read of it
-        done = frozenset[Name]() if self.asked.incomplete else self.last.done
-        left = [table for table in tables if table.name not in done]
+        left, self.last = left_of(tables, self.last, self.asked)
         if self.last.run and len(left) < len(tables):
             self.context.progress(
                 f"snapshot  {self.source.name}: goes on with the run of {self.last.run}, which has read "
@@ -289,7 +326,7 @@ class _Run:
             epoch=last_epoch(log),
             placed=placed,
             paced=Pace(self.asked.rows_per_second, self.reached),
-            begun=self.last.begun,
+            begun=dict(self.last.begun),
             chunk_rows=_chunk_rows(self.asked.rows_per_second),
             ending=None if self.feed is None else self.endings.append,
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import SNAPSHOT_TOPIC
+from lakehouse.events import SNAPSHOT_TOPIC, Position
 from lakehouse.sources.database import Database, DatabaseSettings, connect
 from lakehouse.sources.server_sql import at_tso, version_of
 from lakehouse.spark import limits
@@ -118,10 +118,13 @@ class Session:
         """The place of the server at which a table was read, for people."""
         return f"TSO {table.at[1]}" if place is None else str(place)
 
+    def at(self, position: Position) -> tuple[str, ...]:
+        """What a session begins with that reads the server at a published position, where it can be."""
+        return (at_tso(position[1]),) if self.by_tso else ()
+
     def access(self, table: Held) -> Access:
         """How the table is read at the server."""
-        statements = (at_tso(table.at[1]),) if self.by_tso else ()
-        return Access(self.settings, statements, self.options.parallel)
+        return Access(self.settings, self.at(table.at), self.options.parallel)
 
     def shape(self, server: Database, table: Held, rows: int) -> Shape | None:
         """How the table is compared; None where the server has none of its name."""

@@ -16,9 +16,10 @@ from msgspec import UNSET
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.ops.records.gold import TableEntry
+from lakehouse.silver.binlog_servers import refuse_other_binlog
 from lakehouse.sources.database import SESSION, connect
 from lakehouse.sources.live.tables import listed
-from lakehouse.sources.server_sql import at_tso, is_tidb
+from lakehouse.sources.server_sql import is_tidb
 from lakehouse.spark.operations.rebuild import discard
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import get_session
@@ -122,8 +123,7 @@ def _verified(session: Session) -> list[TableResult]:
 
 def _listed(session: Session, reader: Reader) -> list[Name]:
     """The server's tables, at a TiDB those of the published watermark."""
-    at = (at_tso(reader.watermark()[1]),) if session.by_tso else ()
-    with connect(session.settings, (*SESSION, *at)) as server:
+    with connect(session.settings, (*SESSION, *session.at(reader.watermark()))) as server:
         return [table.name for table in listed(server)]
 
 
@@ -223,6 +223,8 @@ def _refuse_other_server(session: Session, reader: Reader) -> None:
     if not session.by_tso:
         with connect(session.settings) as server:
             place = place_of(server)
+        servers = None if reader.done is None else reader.done.servers
+        refuse_other_binlog(name, servers, watermark[0], place.file)
         if watermark[1] > place.position(0)[1]:
             raise LakehouseError(
                 f"{name}: expected a server that stands behind the feed, got one at {place}: it is another "

@@ -444,6 +444,31 @@ def test_rows_without_their_create_table_are_refused(tmp_path: Path) -> None:
     assert "expected CREATE TABLE t right before its rows, got rows of it" in refused(path)
 
 
+def test_rows_of_a_table_of_another_database_are_refused(tmp_path: Path) -> None:
+    """mysqlpump writes several tables side by side."""
+    two = CREATE.replace("`t`", "`a`.`t`") + CREATE.replace("`t`", "`b`.`t`")
+    own = folder(tmp_path, d_dot_sql=two + "INSERT INTO `b`.`t` VALUES (1,NULL,NULL);\n") / "d.sql"
+    assert tables(own) == {("a", "t"): [], ("b", "t"): [[b"1", None, None]]}
+
+    other = folder(tmp_path, d_dot_sql=two + "INSERT INTO `a`.`t` VALUES (1,NULL,NULL);\n") / "d.sql"
+
+    assert "expected CREATE TABLE t right before its rows, got rows of it" in refused(other)
+
+
+def test_a_table_with_a_dot_in_its_name_is_of_the_database_that_its_file_says(tmp_path: Path) -> None:
+    path = folder(
+        tmp_path,
+        metadata=DUMPLING,
+        a__schema__create_dot_sql="CREATE DATABASE `a`;",
+        a_dot_b__schema__create_dot_sql="CREATE DATABASE `a.b`;",
+        a_dot_b_dot_t__schema_dot_sql=CREATE.replace("`t`", "`b.t`"),
+        a_dot_b_dot_u__schema_dot_sql=CREATE.replace("`t`", "`u`"),
+        a_dot_b_dot_u_dot_000000000_dot_sql="INSERT INTO `u` VALUES (1,NULL,NULL);\n",
+    )
+
+    assert tables(path) == {("a", "b.t"): [], ("a.b", "u"): [[b"1", None, None]]}
+
+
 def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret.sql").write_text("INSERT INTO `t` VALUES (9,NULL,NULL);")
     path = dumpling(tmp_path / "dump")

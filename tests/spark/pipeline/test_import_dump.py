@@ -30,6 +30,7 @@ from lakehouse.spark.readers.views import open_views
 from lakehouse.spark.source import Source, source_of
 from tests.support.lakes import quiet, shown, write_recording
 from tests.support.open_feed import OpenFeed, T
+from tests.support.records import log_of
 
 READS = "lakehouse.spark.pipeline.import_dump.snapshot_messages"
 ITEM = "CREATE TABLE `item` (`id` int NOT NULL, `v` varchar(20), `w` int DEFAULT 7, PRIMARY KEY (`id`));\n"
@@ -273,7 +274,15 @@ def test_a_dump_of_another_server_s_binlog_is_refused(
     told = r"whose binlog the feed reads \(binlog\), got one that writes replica-bin"
 
     with pytest.raises(LakehouseError, match=told) if refused else nullcontext():
-        command.refuse_other_binlog(log, place)
+        command.refuse_other_server(log, place)
+
+
+def test_a_snapshot_before_anything_of_the_feed_has_arrived_is_told_as_a_gap() -> None:
+    told = list[str]()
+
+    command.warn_of_gap(log_of(), RecordPlace(tso=T), told.append)
+
+    assert ["nothing of the feed has arrived: if it begins behind TSO" in line for line in told] == [True]
 
 
 def test_progress_tells_the_rate_and_how_long_the_rest_takes(tmp_path: Path) -> None:

@@ -19,9 +19,13 @@ from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats.snapshot.records import Place
+from lakehouse.lineage import READ_WHILE
+from lakehouse.ops.progress import TableSnapshot, TableSnapshots
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.silver import Done
 from lakehouse.sources.live.parallel import Progress as Reached
+from lakehouse.sources.live.read import Begun, Mark
 from lakehouse.sources.live.tables import Listed
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.lake import Lake
@@ -35,6 +39,7 @@ from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.support.busy_server import BusyServer, in_order
 from tests.support.lakes import quiet, shown, write_recording
 from tests.support.paths import ROOT
+from tests.support.records import manifest, table_entry
 
 PASSWORD = "hunter2hunter2"
 
@@ -264,6 +269,31 @@ def test_a_server_that_is_not_as_far_as_its_feed_is_another_one(
         command._refuse_gap(log, place, quiet)
 
 
+@pytest.mark.parametrize(
+    ("state", "offset", "name", "refused"),
+    (
+        ("incomplete", 900, "item", True),
+        ("exact", 900, "item", False),
+        ("incomplete", 901, "item", False),
+        ("incomplete", 900, "other", False),
+    ),
+)
+def test_a_table_is_not_mended_by_a_second_snapshot_at_one_place(
+    state: str, offset: int, name: str, refused: bool
+) -> None:
+    whole = TableSnapshots(whole=(TableSnapshot("shop", "item", (0, 6, 900, 0, 0, 0)),))
+    kept: dict[Any, Any] = {
+        Done: SimpleNamespace(snapshots=whole),
+        Manifest: manifest(table_entry(database="shop", table="item", state=state)),
+    }
+    log: Any = SimpleNamespace(source="shop", last=kept.get, all=lambda kind: [])
+    place = Place(file="b.000006", offset=offset)
+    told = r"shop\.item: expected a server that has written something since .* still at b\.000006:900: write"
+
+    with pytest.raises(LakehouseError, match=told) if refused else nullcontext():
+        command.refuse_same_place(log, {("shop", name)}, place)
+
+
 def test_progress_tells_the_rate_and_how_long_the_rest_takes() -> None:
     tables = [Listed(("shop", "item"), "InnoDB", 3_000, 1), Listed(("shop", "log"), "InnoDB", 9_000, 1)]
     reached = Reached(rows=4_000, done=1)
@@ -275,6 +305,41 @@ def test_progress_tells_the_rate_and_how_long_the_rest_takes() -> None:
     # a server says only about how many rows there are
     reached.rows = 20_000
     assert command.progress_line(reached, tables, 20) == "20,000 rows, 1 of 2 tables, 1,000 a second"
+
+
+def test_a_run_that_has_read_all_of_the_tables_is_not_gone_on_with() -> None:
+    """It never ends where one of its tables was dropped: what it has read would not be read again."""
+    a, b = (Listed(("shop", name), "InnoDB", rows=1, size=1) for name in "ab")
+    last = command.LastRun("2026", finished=False, done=frozenset({a.name}))
+
+    assert command.left_of([a, b], last, Asked()) == ([b], last)
+    assert command.left_of([a], last, Asked()) == ([a], command.LastRun())
+    assert command.left_of([a, b], last, Asked(again=True)) == ([a, b], command.LastRun())
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "goes_on"),
+    (
+        ("exact", None, True),
+        ("incomplete", READ_WHILE, True),
+        ("incomplete", "12 offsets of shop were deleted before they were read", False),
+    ),
+)
+def test_a_table_that_has_become_incomplete_since_is_read_from_its_first_row(
+    state: str, why: str | None, goes_on: bool
+) -> None:
+    names = [("shop", name) for name in ("begun", "done", "other")]
+    mark = Mark(run="2026", tables=3, database="shop", table="begun", place=Place(), rows=5)
+    begun = {names[0]: Begun("a", 1, mark)}
+    last = command.LastRun("2026", finished=False, done=frozenset(names[1:]), begun=begun)
+    entries = (table_entry(database=one[0], table=one[1], state=state, why=why) for one in names[:2])
+
+    found = command.without_doubtful(last, manifest(*entries))
+
+    assert (set(found.begun), found.done) == (
+        (set(names[:1]), last.done) if goes_on else (set(), frozenset(names[2:]))
+    )
+    assert command.without_doubtful(last, None) == last
 
 
 def test_a_table_that_the_server_does_not_list_is_named() -> None:

@@ -5,6 +5,7 @@ row.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,17 +14,20 @@ import pytest
 
 from lakehouse.config.load import database_settings
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.progress import BinlogNames, Servers
 from lakehouse.sources.server_sql import at_tso
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.status import verified
 from lakehouse.spark.verification import looks
+from lakehouse.spark.verification import run as comparison
 from lakehouse.spark.verification.looks import Compared, Options
 from lakehouse.spark.verification.record import keep
 from lakehouse.spark.verification.run import DROPPED, UNKNOWN, Open, TableResult, unseen, verify
 from lakehouse.spark.verification.scratch import Scratch, scratch
 from lakehouse.verification.rows import key_hash
+from lakehouse.verification.server import ServerPlace
 from lakehouse.verification.verdict import MISSING, Found, Looks
 from tests.cli.test_commands import lakehouse
 from tests.oracle.database import Database
@@ -324,6 +328,23 @@ def test_what_a_killed_run_has_left_is_removed_and_a_running_one_s_tables_stay(
     assert before == sorted([*kept, *left, "_verify_of_somebody_s"])
     assert remain == sorted([*kept, "_verify_of_somebody_s"])
     assert after.prefix == second.prefix
+
+
+@pytest.mark.parametrize(("file", "refused"), (("binlog.000007", False), ("replica.000007", True)))
+def test_a_server_whose_binlog_is_called_otherwise_is_not_the_feed_s(
+    monkeypatch: pytest.MonkeyPatch, file: str, refused: bool
+) -> None:
+    servers = Servers(names=(BinlogNames(0, "", ("binlog",)),))
+    reader: Any = SimpleNamespace(watermark=lambda: (0, 6, 4, 1, 0, 0), done=SimpleNamespace(servers=servers))
+    session: Any = SimpleNamespace(
+        source=SimpleNamespace(name="shop"), recorded=SimpleNamespace(order="binlog"), options=Options()
+    )
+    session.by_tso, session.version, session.settings = False, "11.4-MariaDB", None
+    monkeypatch.setattr(comparison, "connect", lambda _: nullcontext())
+    monkeypatch.setattr(comparison, "place_of", lambda _: ServerPlace(file, 4))
+
+    with pytest.raises(LakehouseError, match="got one that writes replica") if refused else nullcontext():
+        comparison._refuse_other_server(session, reader)
 
 
 def test_tables_that_the_server_has_and_gold_has_not_are_told() -> None:
