@@ -374,6 +374,8 @@ TITLES = {
     "tables": "With the number of tables",
     "idle": "Idle and one-message runs",  # bench.idle
     "log": "With the runs that there were",  # written by hand, from bench.past_runs
+    "extremes": "With one extreme batch",  # bench.extremes
+    "soak": "With time",  # bench.soak
 }
 PARTS = {"rows": rows, "tables": tables}
 

@@ -184,10 +184,11 @@ def _names(topics: Iterable[Topic]) -> tuple[str, ...]:
     return tuple(sorted(topic.name for topic in topics))
 
 
-def backlog(reading: Reading, topics: Iterable[Topic]) -> int:
-    """How many offsets partitions have beyond those read; some of them may hold no record."""
+def backlog(reading: Reading, topics: Iterable[Topic]) -> dict[Partition, int]:
+    """The partitions that have offsets beyond those read, and how many; some of them may hold no record."""
     ends = {(topic.name, number): end for topic in topics for number, (_, end) in topic.offsets.items()}
-    return sum(max(0, end - reading.following.get(place, 0)) for place, end in ends.items())
+    waiting = {place: end - reading.following.get(place, 0) for place, end in ends.items()}
+    return {place: number for place, number in waiting.items() if number > 0}
 
 
 def undone(reading: Reading | None, following: Mapping[Place, int]) -> int:

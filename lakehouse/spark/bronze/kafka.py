@@ -8,6 +8,7 @@ twice and nothing is left out.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -56,6 +57,10 @@ SMALL_BACKLOG = 20_000
 # each fetch, and the broker answers behind the fetch of what comes next: with Kafka's own 500 that was half a
 # second for each partition.
 FETCH_WAIT = 20
+# A task lands about so many records, and reads about so many partitions: it has a consumer for each of them,
+# which all stay open until it ends.
+TASK_RECORDS = 1_000
+TASK_PARTITIONS = 50
 Stopped = Callable[[], bool]
 
 
@@ -90,13 +95,14 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
     _missing(context.source, kafka, topics, context.progress if first else lambda _: None)
     reading = _reading(context, kafka, topics, first=first)
     landed, after, news = 0, topics, list[Record]()
-    if (waiting := backlog(reading, topics)) > 0:
+    if waits := backlog(reading, topics):
+        waiting = sum(waits.values())
         # silver and gold may run beside this pass: what a new partition holds back, it does from now on
         for listing in _listing(log, kafka, topics):
             log.add(listing)
         with many_rows(context.spark) if waiting > SMALL_BACKLOG else nullcontext():
             before = bronze_version(context)
-            query = _stream(context, kafka, reading, topics)
+            query = _stream(context, kafka, reading, topics, tasks=tasks_for(len(waits), waiting))
             landed, ends, batch, unlike = _pass(context, query, stopped, waiting)
             if unlike or appended_above(context, before) != landed:
                 _note_unlanded(context, kafka, reading, ends)
@@ -267,13 +273,21 @@ def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: lis
     )
 
 
+def tasks_for(partitions: int, records: int) -> int:
+    """How many tasks land so many records of so many partitions. One for each partition, as Spark has it,
+    leaves a file for each of them in every pass, mostly of a record or two.
+    """
+    return min(partitions, max(math.ceil(records / TASK_RECORDS), math.ceil(partitions / TASK_PARTITIONS)))
+
+
 def _stream(
-    context: RunContext, kafka: KafkaInput, reading: Reading, topics: list[Topic]
+    context: RunContext, kafka: KafkaInput, reading: Reading, topics: list[Topic], *, tasks: int
 ) -> "StreamingQuery":
     """The stream into bronze, started over what is there."""
     lake, name = context.lake, context.source
     lake.before_write()
-    writer = _frame(context.spark, kafka, reading, topics).writeStream.format("delta").outputMode("append")
+    frame = _frame(context.spark, kafka, reading, topics).coalesce(tasks)
+    writer = frame.writeStream.format("delta").outputMode("append")
     writer = writer.option("checkpointLocation", _checkpoint(context, reading)).trigger(availableNow=True)
     if lake.catalog is None:
         return writer.start(lake.path("bronze", name))

@@ -63,6 +63,21 @@ def test_a_retired_partition_counts_again_when_written_to_and_one_that_a_new_top
     assert {state for state, _ in shop.states().values()} == {"exact"}
 
 
+def test_a_record_in_each_of_many_partitions_is_landed_in_one_file(shop: Shop) -> None:
+    shop.partitions = 24
+    shop.produce(resolved(partition, LATER) for partition in range(shop.partitions))
+
+    assert shop.run("bronze")["new_messages"] == shop.partitions
+    assert len(shop.landed()) == shop.partitions
+    assert len(list(Path(shop.lake, "bronze", "shop").glob("*.parquet"))) == 1
+
+
+def test_tasks_follow_the_records_and_hold_few_partitions() -> None:
+    counts = [(1, 1), (1, 10**6), (60, 60), (60, 10**6), (10_000, 10_000), (300, 20_000)]
+
+    assert [kafka.tasks_for(*one) for one in counts] == [1, 1, 2, 60, 200, 20]
+
+
 @pytest.mark.parametrize("parts", [("offsets", "commits"), ("commits",), ("offsets",)])
 def test_a_checkpoint_that_lost_a_part_is_begun_again_where_bronze_ends(
     shop: Shop, parts: tuple[str, ...]
@@ -109,11 +124,11 @@ def test_an_open_transaction_that_is_read_uncommitted_is_landed_once(shop: Shop)
 def test_no_watermark_passes_a_partition_that_is_made_while_a_pass_runs(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def grown(*given: Any) -> Any:
+    def grown(*given: Any, **named: Any) -> Any:
         shop.wait(shop.admin.create_partitions([NewPartitions(shop.topic, 4)]))
         row = next(one for one in TOLD if one.partition == 0)
         shop.produce([structs.replace(row, partition=3), *TOLD])
-        return started(*given)
+        return started(*given, **named)
 
     def dying(*given: Any) -> Any:
         assert passed(*given)[0]

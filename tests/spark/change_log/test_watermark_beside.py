@@ -80,7 +80,7 @@ class Feed:
             self.add(Partitions(listed=counted_partitions(topics, None)), reading.record())
         yield
         after, news = topics, list[Record]()
-        if backlog(reading, topics) > 0:
+        if backlog(reading, topics):
             self.add(Partitions(listed=counted_partitions(topics, None)))
             yield
             ends = {place: len(self.sent[place]) for place in counted_partitions(topics, None)}
