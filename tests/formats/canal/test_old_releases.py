@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message, SchemaChange
 from lakehouse.formats.canal.flat_message import decode, logged
@@ -127,6 +128,24 @@ def test_one_of_a_table_that_is_not_there_holds_none(sql: str) -> None:
     history = Memory("canal", tidb=False).add(sent).history()
 
     assert [(one.name_at(one.start), one.held) for one in history.lineages] == [(("d", "t"), None)]
+
+
+def test_an_operator_says_which_table_such_a_statement_is_of() -> None:
+    sql = "ALTER TABLE t DROP COLUMN v"
+    sent = [
+        message(0, isDdl=True, type="CREATE", sql=CREATE),
+        message(1, isDdl=True, type="QUERY", database="", table="", sql=sql),
+    ]
+    memory = Memory("canal", tidb=False).add(sent)
+
+    def columns(decision: Decision) -> list[str]:
+        memory.ruled(Rules(decisions={((0, 1, 0, 0, 0, 0), sql): decision}))
+        (lineage,) = memory.history().lineages
+        assert lineage.held is None
+        return [column.name for column in lineage.steps[-1].schema.columns]
+
+    assert columns(Decision("approve", "ALTER TABLE d.t DROP COLUMN v")) == ["id"]
+    assert columns(Decision("skip")) == ["id", "v"]
 
 
 # Rows
