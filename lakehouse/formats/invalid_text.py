@@ -20,7 +20,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, RowChange
 from lakehouse.formats.open_frames import framed, frames
 
-_MARK = "\uf8ff\\:base64:"
+MARK = "\uf8ff\\:base64:"
 
 
 def decode_again(
@@ -70,7 +70,7 @@ def _marked(value: Any) -> Any:
     """The value itself where all its text is text."""
     match value:
         case str() if not _is_text(value):
-            return _MARK + base64.b64encode(_bytes(value)).decode()
+            return MARK + base64.b64encode(_bytes(value)).decode()
         case dict():
             members = {name: _marked(member) for name, member in value.items()}
             return value if all(members[name] is member for name, member in value.items()) else members
@@ -100,7 +100,7 @@ def _bytes(value: str) -> bytes:
 def _unmarked(event: Event, encoding: str) -> Event:
     if not isinstance(event, RowChange):
         return event
-    if any(type(value) is str and value.startswith(_MARK) for value in event.key):
+    if any(type(value) is str and value.startswith(MARK) for value in event.key):
         return DeadLetter(
             "value",
             "key: expected text, got bytes that are none",
@@ -116,9 +116,9 @@ def _unmarked(event: Event, encoding: str) -> Event:
 
 
 def _image(image: Image | None) -> Image | None:
-    names = [name for name, value in (image or {}).items() if type(value) is str and value.startswith(_MARK)]
+    names = [name for name, value in (image or {}).items() if type(value) is str and value.startswith(MARK)]
     return (
         image
         if image is None or not names
-        else {**image, **{name: {"base64": image[name].removeprefix(_MARK)} for name in names}}
+        else {**image, **{name: {"base64": image[name].removeprefix(MARK)} for name in names}}
     )

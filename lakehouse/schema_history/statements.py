@@ -5,7 +5,7 @@ ended.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
@@ -28,6 +28,10 @@ MOVED = "a RENAME of a table of this name, and no message tells of which databas
 DROPPED = "a DROP of a table of this name, and no message tells of which database"
 MODEL = "it has the same columns, and is held by a statement: which they are is not known"
 KEPT = "a RENAME was ignored: its rows from before are those of"
+UNPLACED = (
+    "a statement on a table of this name, and no message tells of which database: skip it, or approve it "
+    "--as one that does"
+)
 EXCHANGED = "EXCHANGE PARTITION moved rows that no change tells"
 
 
@@ -111,10 +115,35 @@ def apply_ddl(context: Context) -> list[tuple[Position, str]]:
     problems = []
     for statement in statements:
         try:
-            _apply(context, statement)
+            meant = _meant(context, statement)
+            for name in meant or ():
+                lineage = context.lives.get(name, context.position)
+                rule_on_unread(record, UNPLACED, context.rules).apply(lineage)
+            if meant is None:
+                _apply(context, statement)
         except DdlError as error:
             problems += _hold_unread(context, str(error))
     return problems
+
+
+def _meant(context: Context, statement: E.Statement) -> list[Name] | None:
+    """The tables, of any database, that a statement may mean where neither it nor its message names one, as
+    Canal sends what it can't read; None where they do.
+    """
+    match statement:
+        case E.CreateTable() | E.CreateTableLike() | E.AlterTable() | E.TruncateTable():
+            names = [(statement.database, statement.table)]
+        case E.RenameTable():
+            names = [name for pair in statement.pairs for name in pair]
+        case E.DropTable():
+            names = list(statement.tables)
+        case _:
+            return None
+    if context.record.database or all(database for database, _ in names):
+        return None
+    if isinstance(statement, E.CreateTable | E.CreateTableLike) and not statement.or_replace:
+        return []  # of a table that is in no database yet
+    return [found for _, table in names for found in context.in_all_databases(table)]
 
 
 def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
@@ -124,7 +153,10 @@ def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
     """
     record = context.record
     tables, database = rewound(record.ddl or "")
-    names = [context.name(name) for name in [*targets(record.ddl or ""), *tables]]
+    names = []
+    for name in [*targets(record.ddl or ""), *tables]:
+        is_placed = name[0] or record.database
+        names += [context.name(name)] if is_placed else context.in_all_databases(name[1])
     names += context.lives.present(context.position, database) if database is not None else []
     if record.table and all(name_key(name[1]) != name_key(record.table) for name in names):
         names.append((record.database, record.table))

@@ -229,9 +229,13 @@ def proto_columns(image: Image | None) -> list[canal_pb2.Column]:
     ]
 
 
-def packet(change: canal_pb2.RowChange) -> Message:
+def packet(change: canal_pb2.RowChange, database: str = "demo", table: str = "t") -> Message:
     header = canal_pb2.Header(
-        logfileName="bin.000007", logfileOffset=4711, schemaName="demo", tableName="t", executeTime=TS >> 18
+        logfileName="bin.000007",
+        logfileOffset=4711,
+        schemaName=database,
+        tableName=table,
+        executeTime=TS >> 18,
     )
     entry = canal_pb2.Entry(
         header=header, entryType=canal_pb2.ENTRY_ROWDATA, storeValue=change.SerializeToString()

@@ -30,6 +30,7 @@ from lakehouse.formats.canal.values import (
     is_bytes,
     is_doubtful,
     is_spelled,
+    is_statement,
     reading,
 )
 from lakehouse.formats.row import Logged
@@ -65,9 +66,10 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     if message.value is None:
         raise DecodeError("frame", "message: expected a value, got none")
     wire = read_json(_MESSAGE, message.value, "message")
-    if wire.type == "XAROLLBACK" or (wire.isDdl and undoes(wire.sql or "")):
+    is_ddl = wire.isDdl or is_statement(wire.type, wire.sql or "", wire.database, wire.table)
+    if wire.type == "XAROLLBACK" or (is_ddl and undoes(wire.sql or "")):
         raise DecodeError("rollback", ROLLED_BACK)
-    if wire.isDdl:
+    if is_ddl:
         position = (message.epoch, message.offset, 0, 0, 0, 0)
         yield SchemaChange(
             "ddl",
@@ -105,12 +107,13 @@ def _rows(wire: _Message, message: Message, zone: str, *, doubtful: bool) -> Ite
     for name in IMPLICIT_KEYS.intersection(wire.pkNames or ()):
         _hide(wire, name)
     table = _table(wire, zone, doubtful=doubtful)
-    old = wire.old or []
+    # before 1.1.5 the first rows, as long as nothing that is sent has changed in them, have no old image
+    old = [None] * (len(wire.data) - len(wire.old or ())) + (wire.old or [])
     index = 0
     for number, row in enumerate(wire.data):
         place = (message.epoch, message.offset, number)
         try:
-            events = _row(wire.type, row, old[number] if number < len(old) else None, table, place=place)
+            events = _row(wire.type, row, old[number], table, place=place)
         except DecodeError as error:
             events = [DeadLetter(error.code, str(error), 0, database=wire.database, table=wire.table)]
         for event in events:
@@ -209,6 +212,9 @@ def _change(
 
 
 class _Logged(msgspec.Struct):
+    type: str = ""
+    database: str | None = None
+    table: str | None = None
     es: _Int64 = 0
     isDdl: bool = False
     sql: str | None = None
@@ -223,7 +229,9 @@ def logged(message: Message) -> Logged | None:
         wire = _LOGGED.decode(message.value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return Logged(wire.es, (wire.sql or "") if wire.isDdl else None)
+    sql = wire.sql or ""
+    is_ddl = wire.isDdl or is_statement(wire.type, sql, wire.database or "", wire.table or "")
+    return Logged(wire.es, sql if is_ddl else None)
 
 
 class _Origin(msgspec.Struct):

@@ -35,6 +35,7 @@ from lakehouse.formats.canal.values import (
     image,
     is_doubtful,
     is_spelled,
+    is_statement,
     reading,
 )
 from lakehouse.formats.proto import canal_pb2 as wire
@@ -131,9 +132,10 @@ def _entry(data: bytes, message: Message, rows: dict[_Place, _Seen], zone: str) 
         change = wire.RowChange.FromString(entry.storeValue)
     except ProtobufError:
         raise DecodeError("protobuf", "entry: expected a Canal entry, got other bytes") from None
-    if change.eventType == wire.EVENT_XAROLLBACK or (change.isDdl and undoes(change.sql)):
+    is_ddl = change.isDdl or (change.eventType == wire.EVENT_QUERY and _is_statement(entry.header, change))
+    if change.eventType == wire.EVENT_XAROLLBACK or (is_ddl and undoes(change.sql)):
         raise DecodeError("rollback", ROLLED_BACK)
-    if change.isDdl:
+    if is_ddl:
         return [_ddl(entry.header, change, _place(entry.header, message.epoch))]
     if change.eventType in _DML:
         place = _place(entry.header, message.epoch)
@@ -144,6 +146,11 @@ def _entry(data: bytes, message: Message, rows: dict[_Place, _Seen], zone: str) 
         sent = _Wire(zone, is_doubtful(data))
         return list(_rows(entry.header, change, place, rows, sent=sent))
     return []
+
+
+def _is_statement(header: wire.Header, change: wire.RowChange) -> bool:
+    database = header.schemaName or change.ddlSchemaName
+    return is_statement("QUERY", change.sql, database, header.tableName)
 
 
 def _place(header: wire.Header, epoch: int) -> _Place:

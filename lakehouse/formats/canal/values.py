@@ -14,6 +14,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
+from lakehouse.formats.invalid_text import MARK
 from lakehouse.schema import INTEGER_BITS, parse_type
 from lakehouse.values.normal_form import PRINTED, normal_form
 from lakehouse.values.scalars import (
@@ -29,6 +30,11 @@ from lakehouse.values.scalars import (
 # the java.sql.Types codes of bytes: BLOB, and before 1.1.7, whose NULLs have the code of the binlog's own
 # type, BINARY to LONGVARBINARY
 _BYTES = frozenset({2004, -2, -3, -4})
+# the first words of a statement that Canal could not read, which is no text of a row event
+_DDL = re.compile(
+    r"(?:\s|/\*(?!!).*?\*/|(?:--|#)[^\n]*\n)*(?:ALTER|DROP|RENAME|TRUNCATE|CREATE(?!.*\bSELECT\b))\b",
+    re.I | re.S,
+)
 # what LogEventConvert.isText knows, and decodes
 _TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
 Convert = Callable[[str], Any]
@@ -36,13 +42,15 @@ Converters = list[tuple[str, Convert]]
 WireRow = Mapping[str, str | None]
 # the key that Alibaba's RDS and PolarDB-X give a table without one: no statement names it, yet its values are
 # in the binlog
-IMPLICIT_KEYS = frozenset({"__#alibaba_rds_row_id#__", "_drds_implicit_id_"})
+IMPLICIT_KEYS = frozenset({"#alibaba_rds_row_id#", "__#alibaba_rds_row_id#__", "_drds_implicit_id_"})
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+", re.A)
 # what Java puts in place of bytes that are none of a charset, as it is and as JSON may escape it; and how a
 # date in a document of MySQL's ends
 _DOUBTFUL = (b"\xef\xbf\xbd", b"ufffd", b"uFFFD", b" 00:00:00.000000")
 _DATE_OR_DATETIME = re.compile(r'"\d{4}-\d\d-\d\d 00:00:00\.000000"', re.A)
 _CONTROLS = re.compile("[\0-\x1f]")
+_STRING_OR_NULL = re.compile(r'"(?:[^"\\]|\\.)*"|NULL', re.S)
+_syntax = msgspec.json.Decoder(msgspec.Raw).decode
 _DIFFERENCES = ("JSON_REPLACE(", "JSON_INSERT(", "JSON_ARRAY_INSERT(", "JSON_REMOVE(")
 
 
@@ -53,6 +61,14 @@ class Reading(NamedTuple):
     types: dict[str, str]
     indexed: bool
     typed: bool
+
+
+def is_statement(kind: str, sql: str, database: str, table: str) -> bool:
+    """Whether a message that does not say so has a statement. Before 1.1.5 Canal says it of no QUERY, as
+    which it sends CREATE and DROP DATABASE and what it can't read. The text of row events, which is a QUERY
+    too, has no database.
+    """
+    return kind == "QUERY" and (bool(database and sql) or (not table and _DDL.match(sql) is not None))
 
 
 def is_spelled(type_text: str, code: int | None) -> bool:
@@ -139,11 +155,12 @@ def converter(type_text: str, zone: str) -> Convert | None:
         case "integer" | "year":
             return integer
         case "bit":
-            return _bit
+            return functools.partial(_bit, length=kind.length or 1)
         case "float" | "double":
             return number
         case "enum" | "set":
-            return _index_or_label if kind.family == "enum" else _mask_or_labels
+            of_set = functools.partial(_mask_or_labels, labels=len(kind.members))
+            return _index_or_label if kind.family == "enum" else of_set
         case "timestamp":
             return functools.partial(_instant, zone=zone)
         case "binary" if kind.base == "binary":
@@ -198,11 +215,12 @@ def _unsigned(text: str, bits: int) -> int:
     return value + (1 << bits) if value < 0 else value
 
 
-def _bit(text: str) -> int:
+def _bit(text: str, length: int) -> int:
     """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself: here if one
-    of them is no printed text.
+    of them is no printed text. Canal before 1.1.1 takes a single byte for a signed one.
     """
-    return bit_bytes(text) if min(text, default="0") < " " else integer(text)
+    bits = bit_bytes(text) if min(text, default="0") < " " else integer(text)
+    return bits + 256 if bits < 0 and length <= 8 else bits
 
 
 def _document(text: str) -> str | dict[str, str]:
@@ -214,15 +232,24 @@ def _document(text: str) -> str | dict[str, str]:
 
 def _printed_document(text: Any) -> Any:
     """A document of no bytes, which ADD COLUMN … NOT NULL and INSERT IGNORE leave, is null to MySQL. Before
-    1.1.5 Canal escapes no control characters in strings, and prints none elsewhere.
+    1.1.5 Canal escapes no control characters in strings, and prints none elsewhere; before 1.1.4 it prints
+    null as NULL. What is no document then has a name with a quote, which it escapes from 1.1.8 on.
     """
-    if type(text) is not str or (text and not _CONTROLS.search(text)):
-        return text
+    if type(text) is not str or _is_document(text or "null") or text.startswith(MARK):
+        return text or "null"
+    escaped = _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
+    mended = _STRING_OR_NULL.sub(lambda found: "null" if found[0] == "NULL" else found[0], escaped)
+    return mended if _is_document(mended) else {"text": text}
+
+
+def _is_document(text: str) -> bool:
     try:
-        msgspec.json.decode(text or "null")
-    except (msgspec.DecodeError, RecursionError):
-        return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
-    return text or "null"
+        _syntax(text)
+    except RecursionError:
+        return True
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _index_or_label(text: str) -> int | str:
@@ -232,10 +259,11 @@ def _index_or_label(text: str) -> int | str:
         return text
 
 
-def _mask_or_labels(text: str) -> int | str:
-    """The mask of 64 labels is a signed number to Canal."""
+def _mask_or_labels(text: str, labels: int) -> int | str:
+    """The mask of 64 labels is a signed number to Canal, before 1.1.1 that of eight too."""
     value = _index_or_label(text)
-    return value + (1 << 64) if isinstance(value, int) and value < 0 else value
+    bits = 8 if 0 < labels <= 8 else 64
+    return value + (1 << bits) if isinstance(value, int) and value < 0 else value
 
 
 def document_of_latin1(text: str) -> str:
