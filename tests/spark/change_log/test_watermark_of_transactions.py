@@ -85,7 +85,7 @@ class Feed:
         if known is None:
             self.add(Partitions(listed=counted_partitions(topics, None)), reading.record())
         yield
-        if backlog(reading, topics) > 0:
+        if backlog(reading, topics):
             ends = {topic: len(sent) for topic, sent in self.sent.items()}
             while any(self.landed[topic] < end for topic, end in ends.items()):
                 for topic, end in ends.items():
