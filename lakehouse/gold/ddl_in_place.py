@@ -126,8 +126,8 @@ def in_place(
         return None
     before = {column.column.id: column for column in columns[0]}
     after = {column.column.id: column for column in columns[1]}
-    added = [_added(after[each], fills) for each in after if each not in before]
-    stays = [(before[each], after[each]) for each in after if each in before]
+    added = [_added(column, fills) for each, column in after.items() if each not in before]
+    stays = [(before[each], column) for each, column in after.items() if each in before]
     become = _converted_ids(lineage, first, last, upstream)
     if any(one is None for one in added) or not all(
         _goes_on(old, new, converted=old.column.id in become) for old, new in stays
@@ -137,21 +137,23 @@ def in_place(
         dropped=tuple(column for each, column in before.items() if each not in after),
         renamed=tuple((old, new) for old, new in stays if old.name != new.name),
         widened=tuple(new for old, new in stays if old.spark != new.spark and new.column.id not in become),
-        described=tuple(
-            new for old, new in stays if (old.column.comment or "") != (new.column.comment or "")
-        ),
+        described=tuple(new for old, new in stays if _comment(old) != _comment(new)),
         added=tuple(one for one in added if one is not None),
         retyped=tuple(
             old for old, new in stays if old.column.type != new.column.type or old.column.id in become
         ),
         converted=tuple(
-            Conversion(lineage, steps, upstream, (old.column, old.spark), (new.column, new.spark))
+            Conversion(lineage, steps, upstream, old=(old.column, old.spark), new=(new.column, new.spark))
             for old, new in stays
             if old.column.id in become
         ),
         columns=tuple(columns[1]),
     )
     return found if _is_free(found, columns[0]) else None
+
+
+def _comment(column: GoldColumn) -> str:
+    return column.column.comment or ""
 
 
 def _is_simple(options: GoldOptions) -> bool:
