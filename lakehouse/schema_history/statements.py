@@ -153,10 +153,13 @@ def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
     """
     record = context.record
     tables, database = rewound(record.ddl or "")
+    makes = (record.ddl or "").lstrip().upper().startswith("CREATE TABLE")  # it is in no database yet
     names = []
     for name in [*targets(record.ddl or ""), *tables]:
-        is_placed = name[0] or record.database
-        names += [context.name(name)] if is_placed else context.in_all_databases(name[1])
+        if name[0] or record.database:
+            names.append(context.name(name))
+        elif not makes:
+            names += context.in_all_databases(name[1])
     names += context.lives.present(context.position, database) if database is not None else []
     if record.table and all(name_key(name[1]) != name_key(record.table) for name in names):
         names.append((record.database, record.table))
