@@ -1,33 +1,23 @@
 """DDL that changes a gold table in place: columns are added, dropped, renamed, moved and widened as Delta's
-metadata, a constant fills a new one, and the cells of one are converted, both in one pass over gold's rows.
-The cost does not follow their log.
+metadata, and a constant fills a new one, so that the cost does not follow the rows or their log.
 
-Everything else (keys, partitions, TRUNCATE, fills that no rule decides, conversions whose outcome gold may
-not hold) folds the table again. Both ways give the same table: the rows of a table that is exact differ by
-nothing but these effects.
+Everything else (lossy types, keys, partitions, TRUNCATE, fills that no rule decides) folds the table again.
+Both ways give the same table: the rows of a table that is exact differ by nothing but these effects.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from lakehouse.ddl_effects import Drop, Effect, Fill, ImpliedFill, Retype
 from lakehouse.fold.steps import changes_key
 from lakehouse.fold.upcast import LOST, Row, Upstream, compile_moves, may_lose
-from lakehouse.gold.columns import GoldColumn, gold_column
+from lakehouse.gold.columns import GoldColumn
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.shards import INTEGERS
 from lakehouse.lineage import Lineage
-from lakehouse.schema import Column, GoldKeeps
+from lakehouse.schema import GoldKeeps
 from lakehouse.values.convert import is_identity
-
-# of a cell of these types that has no companion gold has what the source has; and gold holds all values of
-# those, a zero for NULL included
-_READ_BACK = ("integer", "decimal", "text", "date", "datetime")
-_ALWAYS_HELD = ("integer", "decimal", "text", "double")
-# so many values of a column are converted once, wherever they are
-_CELLS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,42 +29,10 @@ class AddedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
-    """A column whose cells the statements of some steps convert: the column and gold's type before and after.
-    It is plain data, so that workers can make its rule.
-    """
-
-    lineage: Lineage
-    steps: tuple[int, int]
-    upstream: Upstream
-    old: tuple[Column, str]
-    new: tuple[Column, str]
-
-    def rule(self) -> Callable[[Any], Any]:
-        """What gold has of a cell after the statements, by what it has before. ValueError where it can't hold
-        that.
-        """
-        moves = compile_moves(self.lineage, *self.steps, self.upstream)
-        old, new = (gold_column(*told, companion="") for told in (self.old, self.new))
-        place = old.column.id
-
-        def convert(value: Any) -> Any:
-            row: Row = {place: old.to_canonical(value)}
-            for move in moves:
-                moved = move(row)
-                if moved is None or LOST in moved:
-                    raise ValueError("a cell that no rule converts")
-                row = moved
-            return None if row[place] is None else new.to_python(row[place])
-
-        return lru_cache(_CELLS)(convert)
-
-
-@dataclass(frozen=True, slots=True)
 class InPlace:
     """What turns a gold table's columns into those of a later schema, in this order: columns are dropped,
     renamed, widened and described anew, and added; `columns` are all of them then. `retyped` are those
-    whose type at the source is another one, as they were, and those of which cells are converted.
+    whose type at the source is another one, as they were.
     """
 
     dropped: tuple[GoldColumn, ...] = ()
@@ -83,13 +41,7 @@ class InPlace:
     described: tuple[GoldColumn, ...] = ()
     added: tuple[AddedColumn, ...] = ()
     retyped: tuple[GoldColumn, ...] = ()
-    converted: tuple[Conversion, ...] = ()
     columns: tuple[GoldColumn, ...] = ()
-
-    @property
-    def rewrites(self) -> bool:
-        """Whether the rows are written anew."""
-        return bool(self.converted) or any(one.value is not None for one in self.added)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -103,7 +55,6 @@ class InPlace:
         parts += [f"dropped {column.name}" for column in self.dropped]
         parts += [f"renamed {old.name} to {new.name}" for old, new in self.renamed]
         parts += [f"widened {column.name}" for column in self.widened]
-        parts += [f"converted {one.new[0].name}" for one in self.converted]
         return ", ".join(parts)
 
 
@@ -128,27 +79,17 @@ def in_place(
     after = {column.column.id: column for column in columns[1]}
     added = [_added(after[each], fills) for each in after if each not in before]
     stays = [(before[each], after[each]) for each in after if each in before]
-    become = _converted_ids(lineage, first, last, upstream)
-    if any(one is None for one in added) or not all(
-        _goes_on(old, new, converted=old.column.id in become) for old, new in stays
-    ):
+    if any(one is None for one in added) or not all(_goes_on(*pair) for pair in stays):
         return None
     found = InPlace(
         dropped=tuple(column for each, column in before.items() if each not in after),
         renamed=tuple((old, new) for old, new in stays if old.name != new.name),
-        widened=tuple(new for old, new in stays if old.spark != new.spark and new.column.id not in become),
+        widened=tuple(new for old, new in stays if old.spark != new.spark),
         described=tuple(
             new for old, new in stays if (old.column.comment or "") != (new.column.comment or "")
         ),
         added=tuple(one for one in added if one is not None),
-        retyped=tuple(
-            old for old, new in stays if old.column.type != new.column.type or old.column.id in become
-        ),
-        converted=tuple(
-            Conversion(lineage, steps, upstream, (old.column, old.spark), (new.column, new.spark))
-            for old, new in stays
-            if old.column.id in become
-        ),
+        retyped=tuple(old for old, new in stays if old.column.type != new.column.type),
         columns=tuple(columns[1]),
     )
     return found if _is_free(found, columns[0]) else None
@@ -181,33 +122,16 @@ def _fills(lineage: Lineage, first: int, last: int, upstream: Upstream) -> Row |
 
 
 def _keeps_rows(effect: Effect, present: set[int], upstream: Upstream) -> bool:
-    """Whether the cells that rows have stay as they are, or become what they alone tell."""
+    """Whether the cells that rows have stay as they are."""
     match effect:
         case Fill() | ImpliedFill() | Drop():
             return True
         case Retype():
             is_new = effect.column_id not in present
-            return is_new or not _converts(effect, upstream) or _is_told(effect)
+            same = is_identity(effect.old, effect.new, upstream.server)
+            return is_new or (same and not effect.not_null)
         case _:
             return False
-
-
-def _converts(effect: Retype, upstream: Upstream) -> bool:
-    return effect.not_null or not is_identity(effect.old, effect.new, upstream.server)
-
-
-def _is_told(effect: Retype) -> bool:
-    """Whether gold's cells tell the source's, and gold holds whatever the server has made of them."""
-    old, new = effect.old, effect.new
-    if new.family == "datetime":  # a fraction of more digits: no date becomes another, or none
-        return old.family == "datetime" and (new.length or 0) >= (old.length or 0) and not effect.not_null
-    return old.family in _READ_BACK and new.family in _ALWAYS_HELD
-
-
-def _converted_ids(lineage: Lineage, first: int, last: int, upstream: Upstream) -> set[int]:
-    """The columns whose cells become others."""
-    effects = (effect for step in lineage.steps[first + 1 : last + 1] for effect in step.effects)
-    return {one.column_id for one in effects if isinstance(one, Retype) and _converts(one, upstream)}
 
 
 def _added(column: GoldColumn, fills: Mapping[int, Any]) -> AddedColumn | None:
@@ -223,13 +147,13 @@ def _added(column: GoldColumn, fills: Mapping[int, Any]) -> AddedColumn | None:
         return None
 
 
-def _goes_on(old: GoldColumn, new: GoldColumn, *, converted: bool) -> bool:
-    """Whether Delta makes the one of the other without a look at the values, or it is converted."""
+def _goes_on(old: GoldColumn, new: GoldColumn) -> bool:
+    """Whether Delta makes the one of the other without a look at the values."""
     return (
         old.mask == new.mask
         and old.column.generated == new.column.generated
         and (old.name != new.name or old.companion == new.companion)  # renamed along, not by itself
-        and (old.mask is None if converted else old.spark == new.spark or _widens(old.spark, new.spark))
+        and (old.spark == new.spark or _widens(old.spark, new.spark))
     )
 
 

@@ -1,23 +1,15 @@
 """What DDL does to a gold table in place, and what becomes of the companions of its columns."""
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lakehouse.ddl_effects import Retype
-from lakehouse.fold.upcast import RowMover, Upstream
+from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.ddl_in_place import InPlace, in_place
 from lakehouse.gold.options import PLAIN
-from lakehouse.lineage import Lineage
-from lakehouse.schema import ColumnType, parse_type
 from lakehouse.spark.gold.layout import alter_clauses, can_alter, constant, kept_companions
 from tests.support.feeds import TiCDC
-from tests.support.value_strategies import SERVERS, typed_values
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, d DATETIME, v VARCHAR(9), _raw_v INT)"
 
@@ -70,66 +62,3 @@ def test_a_companion_that_has_another_name_by_a_column_that_goes_is_not_renamed_
 )
 def test_a_constant_date_is_text_which_no_zone_of_the_machine_changes(value: date, text: str) -> None:
     assert constant(value) == text
-
-
-TYPES = (
-    *("tinyint", "smallint unsigned", "int", "bigint", "bigint unsigned", "decimal(5,2)", "decimal(30)"),
-    *("decimal(60,30)", "char(3)", "varchar(5)", "varchar(200)", "text", "double", "float", "date"),
-    *("datetime", "datetime(3)", "datetime(6)", "timestamp", "time", "year", "varbinary(3)", "json"),
-    *("enum('1','b')", "varchar(9) charset latin1"),
-)
-RETYPED = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v INT)").ddl(2, "ALTER TABLE t MODIFY v CHAR")
-
-
-def retyped(old: ColumnType, new: ColumnType, *, not_null: bool) -> Lineage:
-    """A table whose column v was of one type and is of another."""
-    lineage, steps = RETYPED.lineage(), []
-    for step, kind in zip(lineage.steps, (old, new), strict=True):
-        first, column = step.schema.columns
-        column = replace(column, type=kind, not_null=not_null and kind is new)
-        steps.append(replace(step, schema=replace(step.schema, columns=(first, column)), effects=()))
-    steps[1] = replace(steps[1], effects=(Retype(column.id, old, new, not_null),))
-    return replace(lineage, steps=steps)
-
-
-@given(typed_values(), st.sampled_from(TYPES), st.booleans(), st.sampled_from(SERVERS), st.booleans())
-def test_a_cell_that_is_converted_in_place_is_what_a_fold_makes_of_it(
-    typed: tuple[ColumnType, Any], text: str, not_null: bool, server: str, is_null: bool
-) -> None:
-    old, value = typed
-    lineage, upstream = retyped(old, parse_type(text), not_null=not_null), Upstream(server=server)
-    before, after = (gold_columns(step.schema, {}, virtual=False) for step in lineage.steps)
-    change = in_place(lineage, (0, 1), (before, after), options=PLAIN, upstream=upstream)
-    if change is None or not change.converted:
-        return
-    place = before[1].column.id
-    try:
-        held = None if is_null else before[1].to_python(value)
-    except ValueError:  # it has a companion, and the table is folded
-        assert not can_alter(change, [before[1].companion])
-        return
-    moved = RowMover(lineage, upstream).move({place: None if is_null else value}, 0, 1)
-    assert moved.row is not None and not moved.lost
-    cell = moved.row[place]
-    assert change.converted[0].rule()(held) == (None if cell is None else after[1].to_python(cell))
-
-
-@pytest.mark.parametrize(
-    ("statement", "is_converted"),
-    [
-        ("MODIFY v VARCHAR(3)", True),
-        ("MODIFY v INT", True),
-        ("MODIFY v VARCHAR(9) NOT NULL", True),
-        ("MODIFY d DATETIME(3)", True),
-        ("MODIFY d DATETIME NOT NULL", False),
-        ("MODIFY v DATETIME", False),
-        ("MODIFY v VARBINARY(9)", False),
-        ("MODIFY id VARCHAR(9)", False),
-    ],
-)
-def test_cells_are_converted_in_place_where_gold_holds_all_that_becomes_of_them(
-    statement: str, is_converted: bool
-) -> None:
-    change = change_of(statement)
-
-    assert (change is not None and bool(change.converted)) == is_converted

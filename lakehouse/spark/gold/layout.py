@@ -2,11 +2,10 @@
 key; DDL in place; and what of its YAML does not fit its schema.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.gold.columns import RAW, GoldColumn, kept_columns
-from lakehouse.gold.ddl_in_place import Conversion, InPlace
+from lakehouse.gold.ddl_in_place import InPlace
 from lakehouse.gold.options import PLAIN, GoldOptions, from_plain
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.schema import TableSchema
@@ -112,10 +111,9 @@ def altered(
     spark: SparkSession, lake: Lake, table: str, change: InPlace, *, held: Sequence[str]
 ) -> DataFrame | None:
     """Make the table's columns those of a later schema: by metadata alone (None), or, where a constant fills
-    a new column or cells are converted, as a frame that is to replace the table. `held` are the columns that
-    gold has.
+    a new column, as a frame that is to replace the table. `held` are the columns that gold has.
     """
-    if change.rewrites:
+    if any(one.value is not None for one in change.added):
         return _projected(lake.read(spark, "gold", table), change, held)
     for clause in alter_clauses(change, held):
         lake.before_write()
@@ -170,40 +168,16 @@ def _projected(rows: DataFrame, change: InPlace, held: Sequence[str]) -> DataFra
     """The table's rows with the columns of the later schema, companions last."""
     former = {new: old for old, new in _renamed(change, held).items()}
     fills = {one.column.name: one for one in change.added}
-    converted = {one.new[0].name: one for one in change.converted}
-    places = {at: converted[c.name] for at, c in enumerate(change.columns) if c.name in converted}
-    cells, fields = [], []
+    chosen = []
     for column in change.columns:
-        name, type_, comment = column.name, data_type(column.spark), column.column.comment
-        cell = F.lit(constant(fills[name].value)) if name in fills else F.col(quote(former.get(name, name)))
-        cells.append(cell if name in converted else cell.cast(type_))
-        fields.append(StructField(name, type_, True, {"comment": comment} if comment else {}))
-    for old, new in kept_companions(change, held):
-        cells.append(F.col(quote(old)))
-        fields.append(StructField(new, data_type("STRING"), True, {}))
-    # names may hold anything, dots and quotes included: they are given at last
-    plain = StructType([StructField(f"c{at}", field.dataType) for at, field in enumerate(fields)])
-    frame = rows.select(*[cell.alias(name) for cell, name in zip(cells, plain.names, strict=True)])
-    if places:
-        frame = frame.mapInArrow(_converting(places, to_arrow_schema(plain)), plain)
-    chosen = zip(plain.names, fields, strict=True)
-    return frame.select(*[F.col(name).alias(field.name, metadata=field.metadata) for name, field in chosen])
-
-
-def _converting(
-    places: Mapping[int, Conversion], schema: pa.Schema
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Converts the cells of some columns, by their places, in a worker."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rules = {place: conversion.rule() for place, conversion in places.items()}
-        for batch in batches:
-            arrays = batch.columns
-            for place, rule in rules.items():
-                arrays[place] = pa.array(list(map(rule, arrays[place].to_pylist())), schema.field(place).type)
-            yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
-
-    return work
+        if (one := fills.get(column.name)) is not None:
+            cell = F.lit(constant(one.value)).cast(data_type(column.spark))
+        else:
+            cell = F.col(quote(former.get(column.name, column.name))).cast(data_type(column.spark))
+        said = {"comment": column.column.comment} if column.column.comment else {}
+        chosen.append(cell.alias(column.name, metadata=said))
+    chosen += [F.col(quote(old)).alias(new) for old, new in kept_companions(change, held)]
+    return rows.select(*chosen)
 
 
 def kept_companions(change: InPlace, held: Sequence[str]) -> list[tuple[str, str]]:

@@ -191,14 +191,9 @@ def _reading(run: GoldRun) -> AbstractContextManager[None]:
 
 
 def _touched(plans: Sequence[Plan], new: NewChanges) -> list[Lineage]:
-    """The lineages whose rows are all written, or that have changes in the window."""
-    every = [(plan.whole or _rewrites(plan), lineage) for plan in plans for lineage in plan.lineages]
+    """The lineages that are folded whole, or have changes in the window."""
+    every = [(plan.whole, lineage) for plan in plans for lineage in plan.lineages]
     return [lineage for whole, lineage in every if whole or new.any_of(lineage)]
-
-
-def _rewrites(plan: Plan) -> bool:
-    """Whether DDL has all rows of the table written anew."""
-    return isinstance(plan, TablePlan) and plan.change is not None and plan.change.rewrites
 
 
 def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOTHING_READ) -> TableResult:
