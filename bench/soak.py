@@ -149,7 +149,7 @@ class Run:
         self.environment = {
             **os.environ,
             "LAKEHOUSE_DRIVER_MEMORY": memory,
-            "LAKEHOUSE_JAVA_OPTIONS": f"-Xlog:gc:file={root / 'gc.log'}",
+            "LAKEHOUSE_JAVA_OPTIONS": f"-Xlog:gc:file={root / 'gc.log'}::filecount=0",
         }
         self.samples: list[tuple[float, float]] = []
         self.log = (root / "run.log").open("wb")
