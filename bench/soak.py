@@ -3,7 +3,7 @@
 Runs `lakehouse run all --continuous` as one process over a broker of its own, to which it publishes changes,
 DDL and garbage all the time, and which it restarts. At the end gold is compared with a model of the tables,
 row by row, the dead letters are dismissed, and every table is to be exact. The memory of the process tree and
-the JVM's heap after collections are sampled; after the first quarter of the time memory may grow by a tenth.
+the JVM's heap after full collections are sampled; after the first quarter of the time memory may grow by a tenth.
 
 Exit code 1 when it grew by more, or when a table differs. `--report FILE` writes the result as a section of
 that page, such as docs/growth.md.
@@ -35,7 +35,7 @@ from lakehouse.spark.session import get_session
 DATABASE, TOPIC = "soak", "soak"
 FIRST_TS = 470_606_995_725_312_000
 LIMIT = 1.1
-PAUSED = re.compile(r"^\[([0-9.]+)s\].* Pause .*?[0-9]+M->([0-9]+)M")
+PAUSED = re.compile(r"^\[([0-9.]+)s\].* Pause Full .*?[0-9]+M->([0-9]+)M")
 SOURCE = """format: ticdc-open
 kafka: {{bootstrap_servers: '{bootstrap}', topics: [{topic}]}}
 time_zone: UTC
@@ -188,7 +188,7 @@ class Run:
         return found
 
     def heaps(self) -> list[tuple[float, float]]:
-        """The JVM's heap after each collection, in MB."""
+        """The JVM's heap after each full collection, in MB."""
         lines = (self.root / "gc.log").read_text().splitlines()
         return [(float(found[1]), float(found[2])) for line in lines if (found := PAUSED.match(line))]
 
@@ -244,7 +244,7 @@ def report(given: argparse.Namespace, run: Run, counts: dict[str, int], wrong: l
         f" {given.memory}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}."
         f" {'; '.join(wrong) or 'Every table has the rows of the model, and is exact.'}",
         "",
-        "| quarter | memory of the process tree, MB | heap after collections, lowest MB |",
+        "| quarter | memory of the process tree, MB | heap after a full collection, lowest MB |",
         "|---|---|---|",
     ]
     for number, (begin, end) in enumerate(quarters, 1):
