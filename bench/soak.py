@@ -3,7 +3,8 @@
 Runs `lakehouse run all --continuous` as one process over a broker of its own, to which it publishes changes,
 DDL and garbage all the time, and which it restarts. At the end gold is compared with a model of the tables,
 row by row, the dead letters are dismissed, and every table is to be exact. The memory of the process tree and
-the JVM's heap after full collections are sampled; after the first quarter of the time memory may grow by a tenth.
+the JVM's heap after full collections are sampled; after the first quarter of the time memory may grow by a
+tenth.
 
 Exit code 1 when it grew by more, or when a table differs. `--report FILE` writes the result as a section of
 that page, such as docs/growth.md.
