@@ -9,7 +9,7 @@ MIB = 1024 * 1024
 
 # silver: a batch of up to so many bronze records is decoded on the driver
 SILVER_BATCH_RECORDS = 20_000
-SILVER_BATCH_BYTES = 32 * MIB
+SILVER_BATCH_BYTES = 16 * MIB
 
 # gold: a table of up to so many changes in silver is folded on the driver
 GOLD_TABLE_CHANGES = 50_000

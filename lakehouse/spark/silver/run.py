@@ -276,6 +276,13 @@ def _with_context(ranges: Iterable[OffsetRange], done: Done | None) -> tuple[Off
     return tuple(msgspec.structs.replace(one, context=resume.get(one.place, one.first)) for one in ranges)
 
 
+def decoded_here(records: pa.Table) -> pa.Table | None:
+    """The records, if the driver decodes them by itself. Batches are planned by the sizes of values, and keys
+    have sizes too: where a message holds many small changes, they are most of its bytes.
+    """
+    return records if records.nbytes <= limits.SILVER_BATCH_BYTES else None
+
+
 def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     """Decode and write one planned batch; returns its counts."""
     spark, lake = log.spark, log.lake
@@ -283,7 +290,7 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     bronze = with_attachments(log, feed.format, feed.options, bronze)
     done = log.last(Done)
     small = plan.small and not has_attachments(feed.format, feed.options)
-    table = bronze.select(*INPUT).toArrow() if small else None
+    table = decoded_here(bronze.select(*INPUT).toArrow()) if small else None
     seen = Replays({}, 0, ())
     if (rule := rule_of(feed.format, feed.order)) is not None:
         seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table=table)
