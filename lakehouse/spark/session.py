@@ -42,7 +42,7 @@ _SETTINGS = {
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # a checksum file lists all files of its table else, for which each commit runs two more Spark jobs
+    # a checksum file lists all files of its table else, for which a new table takes a Spark job more
     "spark.databricks.delta.allFilesInCrc.enabled": "false",
     "spark.python.daemon.module": "lakehouse.spark.pipeline.worker_daemon",
     "spark.ui.enabled": "false",
