@@ -63,6 +63,23 @@ def changes_key(lineage: Lineage, index: int) -> bool:
     )
 
 
+def key_turns(lineage: Lineage, upto: int) -> list[Position]:
+    """Where, up to a step, the key that silver has of a row (its values in the order of their columns' names)
+    becomes that of another row, or another text.
+    """
+    named = [_by_name(lineage, step) for step in range(upto + 1)]
+    return [
+        lineage.steps[index].position
+        for index in range(1, upto + 1)
+        if named[index] != named[index - 1] or changes_key(lineage, index)
+    ]
+
+
+def _by_name(lineage: Lineage, step: int) -> list[int]:
+    names = {column.id: column.name for column in lineage.steps[step].schema.columns}
+    return sorted(key_ids(lineage, step), key=names.__getitem__)
+
+
 def target_step(lineage: Lineage, at: Position) -> int:
     """The step in force right after `at`: a DDL at `at` itself counts."""
     return max((index for index, step in enumerate(lineage.steps) if step.position <= at), default=0)

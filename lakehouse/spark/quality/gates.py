@@ -4,6 +4,7 @@ ops.<source>_rejected   one row per change that a check with action `reject` kee
 ops.<source>_quality    one row per run, table and check: how many changes it evaluated, how many failed
 """
 
+import functools
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -19,12 +20,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import REJECTED, Change
+from lakehouse.fold.steps import key_turns, target_step
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Held, History, Lineage, Name
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.ops.records.operators import Accepted
 from lakehouse.quality.suite import Suite
-from lakehouse.spark.change_log.changes import between, named_changes, of_lineage
+from lakehouse.spark.change_log.changes import between, named_changes, of_lineage, position_literal
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.ops.log import OpsLog
@@ -315,11 +317,15 @@ def rejected_rows(spark: SparkSession, lake: Lake, source: str) -> DataFrame:
 
 def open_rejections(rejected: DataFrame, lineage: Lineage, silver: DataFrame, at: Position) -> DataFrame:
     """The rejected changes that nothing came after: no later change of the same row, and no DDL that cleared
-    the table.
+    the table. Behind a statement that changes the key, silver's keys are no longer those of the same rows.
     """
-    cleared = lineage.cleared_at(at)
-    rejections = rejected.where((F.col("lineage") == lineage.id) & between(cleared, at))
+    cleared, turns = lineage.cleared_at(at), key_turns(lineage, target_step(lineage, at))
+    passed = [F.when(F.col("position") > position_literal(turn), 1).otherwise(0) for turn in turns]
+    keyed = functools.reduce(lambda one, other: one + other, passed, F.lit(0)).alias("keyed")
+    mine = rejected.where((F.col("lineage") == lineage.id) & between(cleared, at))
+    rejections = mine.select("*", keyed)
     keys = rejections.where("key <> '[]'").select("key").distinct()
     changes = silver.where(of_lineage(lineage) & between(cleared, at)).join(keys, "key", "left_semi")
-    latest = changes.groupBy("key").agg(F.max("position").alias("latest"))
-    return rejections.join(latest, "key", "left").where("latest IS NULL OR latest <= position").drop("latest")
+    latest = changes.groupBy("key", keyed).agg(F.max("position").alias("latest"))
+    found = rejections.join(latest, ["key", "keyed"], "left").where("latest IS NULL OR latest <= position")
+    return found.select(*mine.columns)

@@ -96,8 +96,7 @@ def fold_whole(table: Table, gold: Gold) -> None:
 
 
 def altered(table: Table, gold: Gold) -> bool:
-    """Do what DDL does in place, as lakehouse/spark/gold/plan.py and
-    lakehouse/spark/gold/layout.py: whether it could be done."""
+    """Do what DDL does in place, as lakehouse/spark/gold/plan.py decides: whether it could be done."""
     lineage, step = table.lineage, target_step(table.lineage, gold.before)
     if table.gate or gold.lacking or gold.unknown:
         return False

@@ -1,0 +1,37 @@
+"""Which rejected changes are still the newest of their rows."""
+
+from typing import Any
+
+import pytest
+
+from lakehouse.spark.quality.gates import open_rejections
+from lakehouse.spark.silver.columns import POSITION
+from tests.support.feeds import TiCDC
+
+CREATE = "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, v INT, PRIMARY KEY ({}))"
+
+
+@pytest.mark.parametrize(
+    ("key", "ddl", "rejected", "later"),
+    [
+        ("a", "DROP PRIMARY KEY, ADD PRIMARY KEY (b)", "[1]", "[1]"),
+        ("a, b", "RENAME COLUMN a TO z", "[1,2]", "[1,2]"),  # silver has a key in the order of the names
+    ],
+)
+def test_another_row_that_has_a_rejected_ones_key_later_does_not_stand_for_it(
+    spark: Any, key: str, ddl: str, rejected: str, later: str
+) -> None:
+    lineage = TiCDC().ddl(1, CREATE.format(key)).ddl(5, f"ALTER TABLE t {ddl}").lineage()
+    bad = spark.createDataFrame(
+        [(lineage.id, rejected, (0, 2, 1, 0, 0, 0)), (lineage.id, "[7,7]", (0, 2, 1, 0, 0, 0))],
+        f"lineage string, key string, position {POSITION}",
+    )
+    changes = [(3, "[7,7]"), (6, later)]
+    silver = spark.createDataFrame(
+        [("d", "t", one, (0, at, 1, 0, 0, 0)) for at, one in changes],
+        f"database string, `table` string, key string, position {POSITION}",
+    )
+
+    found = open_rejections(bad, lineage, silver, (0, 9, 2, 0, 0, 0))
+
+    assert [row.key for row in found.collect()] == [rejected] and found.columns == bad.columns
