@@ -47,7 +47,6 @@ NEWER = {
     "Done.short",
     "Done.bronze",
     "Planned.bronze",
-    "Planned.files",
     "SentState.since",
     "Transactions.waiting",
     "Transactions.held",

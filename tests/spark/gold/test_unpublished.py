@@ -18,7 +18,6 @@ from lakehouse.spark.gold.plan import TablePlan
 from lakehouse.spark.gold.results import Size, TableResult
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.operations.maintain import under
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.table_versions import history_of
 from tests.spark.gold.test_modes import expected, run_all
@@ -222,28 +221,3 @@ def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alo
     work.work({lineage.id: rows})
 
     assert given == ([(False, {lineage.id: rows})] if is_there else [(True, {})])
-
-
-def test_a_version_whose_files_others_have_removed_is_the_newest_one_of_the_same_rows(
-    spark: Any, tmp_path: Path
-) -> None:
-    lake, path, feed = tmp_path / "lake", tmp_path / "shop.jsonl", feed_of_one_row()
-    tables = {"shop.t": "gold: {mode: history}"}
-    run_all(tmp_path, "ticdc-open", write_recording(path, feed.messages), tables)
-    feed.row(4, "t", 2, v="two")
-    feed.resolved(5)
-    run_all(tmp_path, "ticdc-open", write_recording(path, feed.messages), tables)
-    ref = Lake(str(lake)).ref("gold", "shop__t")
-    spark.sql(f"OPTIMIZE {ref}").collect()
-    with under(spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
-        spark.sql(f"VACUUM {ref} RETAIN 0 HOURS").collect()
-
-    options = {("shop", "t"): GoldOptions(mode="history")}
-    assert shown(lake, tmp_path / "shown") == expected(feed.messages, options)
-
-    feed.row(6, "t", 1, v="changed")
-    feed.resolved(7)
-    (entry,) = run_all(tmp_path, "ticdc-open", write_recording(path, feed.messages), tables)["tables"]
-
-    assert (entry["state"], entry["why"]) == ("exact", None)
-    assert shown(lake, tmp_path / "shown") == expected(feed.messages, options)
