@@ -136,7 +136,7 @@ def test_every_group_has_a_help() -> None:
         (
             ["inspect", "x", "--format", "canal", "--option", "delimiter=,"],
             2,
-            "option delimiter: is no option of canal; valid names: server, time_zone",
+            "option delimiter: is no option of canal; valid names: charset, server, time_zone",
         ),
         (
             ["inspect", "x", "--value", "y", "--format", "canal"],
