@@ -5,7 +5,7 @@ rows, and no loss that the windows pass over. Needs Spark's package, but no sess
 import os
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from types import SimpleNamespace
@@ -113,8 +113,9 @@ def altered(table: Table, gold: Gold) -> bool:
         return False
     names = done(alter_clauses(change, held), held)
     assert names[: len(change.order)] == list(change.order) and len(names) == len(set(names))
+    rules = {one.new[0].id: one.rule() for one in change.converted}
     kept = {
-        new.column.id: (new, old)
+        new.column.id: (new, old, rules.get(new.column.id))
         for old in before
         for new in change.columns
         if new.column.id == old.column.id
@@ -133,8 +134,11 @@ def altered(table: Table, gold: Gold) -> bool:
     return True
 
 
-def cell(new: GoldColumn, old: GoldColumn, value: Any) -> Any:
-    """A source's value that Delta has as one type, as the wider one gives it back."""
+def cell(new: GoldColumn, old: GoldColumn, rule: Callable[[Any], Any] | None, value: Any) -> Any:
+    """A source's value that Delta has as one type, as the wider one gives it back, or converted."""
+    if rule is not None:
+        became = rule(None if value is None else old.to_python(value))
+        return None if became is None else new.to_canonical(became)
     try:
         return value if value is None else new.to_canonical(old.to_python(value))
     except ValueError:
@@ -188,12 +192,12 @@ def merge_in(monkeypatch: pytest.MonkeyPatch, table: Table, gold: Gold, fresh: l
             for change, is_kept in zip(changes, kept, strict=True)
             if is_kept
         ]
-        arrow = pa.Table.from_pylist(rows, FOLDED)
-        return SimpleNamespace(limit=lambda _: SimpleNamespace(toArrow=lambda: arrow))
+        return pa.Table.from_pylist(rows, FOLDED)
 
     monkeypatch.setattr(merge, "known_rows", known_rows)
     monkeypatch.setattr(window, "write_outcomes", write)
     monkeypatch.setattr(window, "of_keys", of_keys)
+    monkeypatch.setattr(window, "few_changes", lambda frame, rows, size: frame)
     monkeypatch.setattr(window, "timed", timed)
     monkeypatch.setattr(window, "judged_changes", lambda of, count: (of.own_changes, NO_VERDICT))
     monkeypatch.setattr(window, "refold", lambda of, exists: Written(-1, "whole"))
