@@ -39,7 +39,8 @@ _FLAGS = ("output-handle-key", "output-old-value", "include-commit-ts")
 _BINARY = "binary-encoding-method"
 _NULLS = ("", "NULL", "null")
 _ROWS = 16  # of a file
-_FIRST_TSO, _DECADES = 1 << 58, 30 * 366 * 86_400_000 << 18  # of 2004; those of thirty years
+# of 2004; those of five years, for ids that applications make of the time may lie further on
+_FIRST_TSO, _YEARS = 1 << 58, 5 * 366 * 86_400_000 << 18
 _CERTAIN = 16  # characters of base64 that no chance makes hexadecimal digits in hexadecimal
 
 
@@ -164,7 +165,7 @@ def _rows(data: bytes, dialect: Dialect) -> Iterator[Row | Broken]:
 
 def _is_behind(row: Row | Broken, version: int) -> bool:
     value = b"" if isinstance(row, Broken) or len(row) < 4 else row[3] or b""
-    return value.isdigit() and version >= _FIRST_TSO and version <= int(value) < version + _DECADES
+    return value.isdigit() and version >= _FIRST_TSO and version <= int(value) < version + _YEARS
 
 
 def _samples(files: list[tuple[DataFile, Message]], terminator: bytes) -> list[Message]:

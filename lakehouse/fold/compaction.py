@@ -28,8 +28,10 @@ def floor_below(position: Position) -> Position:
 
 def needs_log(lineage: Lineage, floor: Position) -> str | None:
     """Why a table's log can't be folded together, if it can't. Of one that is dropped for good below the
-    floor nothing is shown above it.
+    floor nothing is shown above it, unless an operator may still skip the DROP.
     """
+    if lineage.held is not None and lineage.held.position <= floor:
+        return "a DDL below the floor holds it"
     if lineage.end is not None and lineage.end <= floor:
         return None
     if lineage.ended_at(floor) is not None:
@@ -38,8 +40,6 @@ def needs_log(lineage: Lineage, floor: Position) -> str | None:
         return "its schema is inferred from its rows"
     if lineage.schema_at(floor).keeps.dropped:
         return "gold keeps columns that the source has dropped"
-    if lineage.held is not None and lineage.held.position <= floor:
-        return "a DDL below the floor holds it"
     return None
 
 

@@ -145,7 +145,9 @@ def test_a_commit_ts_is_no_column_though_an_unknown_virtual_one_makes_the_fields
     assert detected(tmp_path, header + rows)["include-commit-ts"] == "true"
 
 
-@pytest.mark.parametrize("value", [b"470607110537740287", b"1729382256910270464", b"7", b"\\N"])
+@pytest.mark.parametrize(
+    "value", [b"470607110537740287", b"587000000000065536", b"1729382256910270464", b"7", b"\\N"]
+)
 def test_a_number_that_is_no_time_behind_the_table_s_version_is_a_column(
     value: bytes, tmp_path: Path
 ) -> None:

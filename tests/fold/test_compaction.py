@@ -93,6 +93,17 @@ def test_a_table_that_is_dropped_below_the_floor_needs_no_log() -> None:
     assert needs_log(first, just_below(first.end)) == "its schema is inferred from its rows"
 
 
+def test_a_table_whose_drop_is_held_keeps_its_log() -> None:
+    """The DROP may be skipped yet."""
+    feed = CanalFeed().ddl(CREATE).put("t", {"id": 1}).ddl("DROP TABLE t")
+    silver = Memory("ticdc-canal-json").add(feed.resolved().messages)
+    holding = Rules({("d", "t"): {"drop_table": "hold"}})
+
+    (held,) = silver.ruled(holding).history().lineages
+
+    assert needs_log(held, floor_below((0, 9000, 3, 0, 0, 0))) == "a DDL below the floor holds it"
+
+
 def test_a_table_that_comes_back_above_the_floor_keeps_its_log() -> None:
     (recovered,) = of_canal("DROP TABLE t", "RECOVER TABLE t")
     dropped, back = recovered.intervals[0].high, recovered.intervals[1].low

@@ -33,7 +33,8 @@ _CHANGED, _NO_TABLE, _NO_COLUMN = 1412, 1146, 1054
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How far a table has come at a record: `rows` so far, `last` the key of the last one, `done`: it is
-    complete. `run` is when its run began, and in which epoch; `tables` how many that reads.
+    complete. `run` is when its run began, and in which epoch; `tables` how many that reads; `attempt` when
+    the process began that has read its first row.
     """
 
     run: str
@@ -45,6 +46,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last: list[bytes | None] = []
     done: bool = False
     epoch: int = 0
+    attempt: str = ""
 
     @property
     def name(self) -> Name:
@@ -85,7 +87,8 @@ class Ending:
 class Reading:
     """What all tables of a run are read with. `placed` gives a server's place in the source's order; `paced`
     waits where rows come too fast; `begun` are the tables that are not complete. `ending` takes the ends of
-    tables where it is seen later from which place on they are exact.
+    tables where it is seen later from which place on they are exact. `attempt` is the process's own: tables
+    that it reads from their first row have other records than an earlier one's, also at the same place.
     """
 
     run: str
@@ -96,6 +99,7 @@ class Reading:
     begun: dict[Name, Begun] = field(default_factory=dict)
     chunk_rows: int = CHUNK_ROWS
     ending: Callable[[Ending], None] | None = None
+    attempt: str = ""
 
 
 class TableGone(LakehouseError):
@@ -140,7 +144,7 @@ class _TableRead:
         self.database, self.server, self.table, self.reading = database, server, table, reading
         self.name = table.listed.name
         self.columns = tuple(column.name for column in table.schema.columns)
-        self.offset, self.incarnation = 0, ""
+        self.offset, self.incarnation, self.attempt = 0, "", reading.attempt
         self.last: list[bytes | None] | None = None
         self.chunks: TableChunks | None = None
         self.place = self.latest = Place()
@@ -169,11 +173,14 @@ class _TableRead:
     def _go_on(self) -> None:
         """Go on behind what was landed of the same table, where it can be."""
         begun = self.reading.begun.get(self.name)
-        if begun is None or not self.table.key or begun.incarnation != self._incarnation(begun.mark.place):
+        if begun is None or not self.table.key:
             return
-        self.place, self.incarnation, self.offset = begun.mark.place, begun.incarnation, begun.offset
-        self.last = begun.mark.last
-        self.chunks = TableChunks(self.place, self.name, self.table.schema, live=True, count=begun.mark.rows)
+        mark = begun.mark
+        if begun.incarnation != self._incarnation(mark.place, mark.attempt):
+            return
+        self.place, self.incarnation, self.offset = mark.place, begun.incarnation, begun.offset
+        self.last, self.attempt = mark.last, mark.attempt
+        self.chunks = TableChunks(self.place, self.name, self.table.schema, live=True, count=mark.rows)
 
     def _at(self, moment: Moment, exact: bool) -> None:
         """Take a moment: the first one is the table's place."""
@@ -181,7 +188,7 @@ class _TableRead:
         if self.chunks is None:
             self.place = self.latest
             self._refuse_without_key(exact)
-            self.incarnation = self._incarnation(self.place)
+            self.incarnation = self._incarnation(self.place, self.attempt)
             self.chunks = TableChunks(self.place, self.name, self.table.schema)
         self.chunks.live = not exact or self.latest != self.place
 
@@ -205,10 +212,12 @@ class _TableRead:
             "none; import a dump of it (mysqldump --single-transaction --source-data=2)"
         )
 
-    def _incarnation(self, place: Place) -> str:
+    def _incarnation(self, place: Place, attempt: str) -> str:
         told = [self.reading.run, self.reading.epoch, str(place), *self.name, self.table.state]
         if place.time:  # until the topic's next message, reads of different moments have one place
             told.append(str(place.time))
+        if attempt:  # marks of older versions have none
+            told.append(attempt)
         return hashlib.blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
 
     def _chunks(self) -> TableChunks:
@@ -253,6 +262,7 @@ class _TableRead:
                 last=last if self.table.key else [],
                 done=done,
                 epoch=self.reading.epoch,
+                attempt=self.attempt,
             )
             yield Message(
                 SNAPSHOT_TOPIC,

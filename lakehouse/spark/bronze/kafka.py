@@ -43,6 +43,7 @@ from lakehouse.sources.kafka_offsets import (
 )
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.bronze.landed import appended_above, bronze_version, note_lost, now
+from lakehouse.spark.bronze.offsets import CONDITIONS
 from lakehouse.spark.bronze.table import HEADERS
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
@@ -275,8 +276,11 @@ def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: lis
 
 def tasks_for(partitions: int, records: int) -> int:
     """How many tasks land so many records of so many partitions. One for each partition, as Spark has it,
-    leaves a file for each of them in every pass, mostly of a record or two.
+    leaves a file for each of them in every pass, mostly of a record or two. Where they are few, silver skips
+    files by their places: a file of several partitions it would have to read again and again.
     """
+    if partitions <= CONDITIONS:
+        return partitions
     return min(partitions, max(math.ceil(records / TASK_RECORDS), math.ceil(partitions / TASK_PARTITIONS)))
 
 

@@ -167,7 +167,7 @@ def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None = None) -> Tab
     if lineage.start > end or not is_selected(run.settings, lineage):
         return None
     known, held = run.entries.get(lineage.id), held_by(run, lineage, waits)
-    if known is None and (lineage.ended_at(end) is not None or _has_not_begun(lineage, waits)):
+    if known is None and (lineage.ended_at(end) is not None or _has_not_begun(lineage, waits, run.settings)):
         return None
     at = min(end, just_below(held.position)) if held is not None else end
     if known is None and held is None and not _is_told(lineage, at):
@@ -201,9 +201,14 @@ def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None = None) -> Tab
     )
 
 
-def _has_not_begun(lineage: Lineage, waits: Held | None) -> bool:
-    """Whether a table waits for its name since it was created."""
-    return waits is not None and waits.position <= lineage.start
+def _has_not_begun(lineage: Lineage, waits: Held | None, settings: GoldSettings) -> bool:
+    """Whether a table waits for its name since it was created, or under the name that it had before is none
+    of those that are wanted.
+    """
+    if waits is None or waits.position <= lineage.start:
+        return waits is not None
+    before = lineage.name_at(just_below(waits.position))
+    return settings.tables is not None and (before is None or options_for(before, settings.options) is None)
 
 
 def _is_told(lineage: Lineage, at: Position) -> bool:

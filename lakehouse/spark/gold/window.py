@@ -252,7 +252,9 @@ def _merge_by_commits(
     if rows * 2 > table.size.rows:
         return refold(table, exists=True)
     found = NOTHING_FOUND
-    for part in commits(changes, table.mode.clock.by_commit, limits.GOLD_TABLE_CHANGES):
+    each = max(1, table.size.bytes // max(1, table.size.rows))
+    most = max(1, min(limits.GOLD_TABLE_CHANGES, limits.GOLD_TABLE_BYTES // each))
+    for part in commits(changes, table.mode.clock.by_commit, most):
         # what is folded again from silver ends where the part does
         until = replace(table, at=part[-1].position) if part else table
         outcome = outcome_of(until, part, before, version) if part else None

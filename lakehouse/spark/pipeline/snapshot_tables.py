@@ -241,7 +241,8 @@ def _last_run(log: OpsLog) -> LastRun:
     # what was read of the upstream before another epoch began says nothing of it now
     last = [one for one in found if one.mark.run == run and one.mark.epoch == last_epoch(log)]
     done = frozenset(one.mark.name for one in last if one.mark.done)
-    begun = {one.mark.name: one for one in last if not one.mark.done}
+    newest = sorted(last, key=lambda one: one.mark.attempt)
+    begun = {one.mark.name: one for one in newest if not one.mark.done}
     finished = not last or len(done) >= last[0].mark.tables
     return without_doubtful(LastRun(run, finished, done, begun), log.last(Manifest))
 
@@ -320,8 +321,10 @@ class _Run:
         def placed(place: ServerPlace) -> Place:
             return place_in(silver.format, silver.order, place, self.source.name)
 
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return Reading(
-            run=self.last.run or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            run=self.last.run or now,
+            attempt=now,
             tables=max(tables, next((one.mark.tables for one in self.last.begun.values()), 0)),
             epoch=last_epoch(log),
             placed=placed,

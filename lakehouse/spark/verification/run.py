@@ -112,7 +112,8 @@ def _verified(session: Session) -> list[TableResult]:
         session.progress(f"verify  {source.name}: {entry.name}")
         results[name] = _first(session, name, differing)
     if not options.tables:
-        here = unseen(_listed(session, reader), reader.entries().values(), source.gold.tables)
+        told = reader.manifest_or_error().tables
+        here = unseen(_listed(session, reader), told, source.gold.tables)
         results |= {name: TableResult(name, compared=False, why=why) for name, why in here.items()}
     for _ in range(MOST_LOOKS):
         _look_again(session, [one for one in differing.values() if one.goes_on])
@@ -134,7 +135,10 @@ def unseen(
     the source has, None for those of all databases that gold has tables of.
     """
     entries = list(entries)
-    retired = {(one.database, one.table): one.state == "retired" for one in entries if one.shards is UNSET}
+    alone = [one for one in entries if one.shards is UNSET]
+    live = {(one.database, one.table) for one in alone if one.state != "retired"}
+    # a copy of a dropped table may be kept beside the one that has its name now
+    retired = {name: name not in live for name in ((one.database, one.table) for one in alone)}
     merged = {name for one in entries if one.shards is not UNSET for name in one.names}
     databases = {name[0] for name in {*retired, *merged}}
     found = dict[Name, str]()

@@ -152,6 +152,30 @@ def test_a_read_that_died_goes_on_behind_its_last_record_of_the_same_place(serve
     assert is_exact(silver)
 
 
+def test_a_read_that_begins_again_at_the_same_place_has_records_of_its_own(server: MariaDb) -> None:
+    """In chunks of another size they are not those of the read that died, of which some have landed."""
+    busy = BusyServer(server.port, 8, rows=1000)
+    first = replace(READING, attempt="1")
+    again = replace(READING, attempt="2", chunk_rows=300)
+    with connect(settings_of(server)) as database:
+        (table,) = chosen(listed(database), ("shop.pair",))
+        landed = list(islice(table_messages(database, MariaDbServer(), table, first), 4))
+        mark = mark_of(landed[-1].key)
+        assert mark is not None
+        begun = {table.name: Begun(landed[-1].incarnation, 4, mark)}
+        on = list(table_messages(database, MariaDbServer(), table, replace(again, begun=begun)))
+        anew = list(table_messages(database, MariaDbServer(), table, again))
+
+    place = mark.place
+    other = mark_of(anew[0].key)
+    assert other is not None and other.place == place
+    assert {message.incarnation for message in on} == {landed[0].incarnation}
+    assert {message.incarnation for message in anew} != {landed[0].incarnation}
+    for records in (on, anew):
+        silver = Memory("debezium", tidb=False).add(busy.messages).add(landed).add(records)
+        assert in_order(silver.tables(LAST)["shop.pair"]) == busy.truth()["shop.pair"]
+
+
 def test_a_table_whose_definition_changes_meanwhile_is_read_again(server: MariaDb) -> None:
     busy = BusyServer(server.port, 9, rows=250)
     messages: list[Message] = []

@@ -22,7 +22,7 @@ from lakehouse.spark.operations.requeue import decode_again, ranges_of
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import source_of_path, try_recording
 from lakehouse.spark.silver.tables import SilverSettings
-from tests.support.lakes import quiet, run, silver_rows, write_recording
+from tests.support.lakes import quiet, silver_rows, write_recording
 from tests.support.open_feed import OpenFeed, T
 from tests.support.paths import DATA
 from tests.support.records import log_of
@@ -32,6 +32,11 @@ def compressed(message: Message) -> Message:
     keys, values = frames(message.key, message.value)
     key, value = framed(keys, [bytes(cramjam.lz4.compress(each)) for each in values])
     return msgspec.structs.replace(message, key=key, value=value)
+
+
+def run_uncompressed(path: Path, lake: Path) -> None:
+    """A run that is not told of the compression, which `try` would detect."""
+    try_recording(path, "ticdc-open", {"compression": "none"}, str(lake), "resolved", quiet)
 
 
 def test_thousands_of_letters_that_lie_apart_are_decoded_in_few_batches(
@@ -67,7 +72,7 @@ def test_what_could_not_be_read_is_read_again(
     for number in range(3):
         feed.row(2 + number, "t", number, v=str(number))
     told = [feed.messages[0], *map(compressed, feed.messages[1:])]
-    run(write_recording(tmp_path / "shop.jsonl", told), tmp_path / "lake")
+    run_uncompressed(write_recording(tmp_path / "shop.jsonl", told), tmp_path / "lake")
     letters = silver_rows(spark, tmp_path / "lake", "shop", "dead_letters")
     assert len(letters) == 3
     monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", most)
@@ -95,7 +100,7 @@ def test_a_row_without_a_key_that_may_be_another_equal_one_stays_a_dead_letter(
     feed.resolved(6)
     create, first, *others, resolved = feed.messages
     told = [create, first, *map(compressed, others), resolved]
-    run(write_recording(tmp_path / "shop.jsonl", told), tmp_path / "lake")
+    run_uncompressed(write_recording(tmp_path / "shop.jsonl", told), tmp_path / "lake")
     letters = silver_rows(spark, tmp_path / "lake", "shop", "dead_letters")
     assert [letter["origin"]["offset"] for letter in letters] == [2, 3]
     monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", most)

@@ -351,6 +351,7 @@ def test_tables_that_the_server_has_and_gold_has_not_are_told() -> None:
     entries = [
         table_entry(database="shop", table="item"),
         table_entry(database="shop", table="gone", state="retired"),
+        table_entry(database="shop", table="item", state="retired"),
         table_entry(database="shop", table="all", shards=("a", "b"), names=(("shop", "s1"), ("shop", "s2"))),
     ]
     here = [("shop", name) for name in ("gone", "item", "new", "s1", "s2")] + [("crm", "new")]
