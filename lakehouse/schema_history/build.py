@@ -54,7 +54,7 @@ def build(
     """
     records = sorted(map(with_created_schema, records), key=lambda record: record.position)
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
-    spelling = Spelling(sightings.names(), records, lives.has_rows_after)
+    spelling = Spelling(sightings.names(), records, lives.has_rows_between)
     whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):

@@ -30,22 +30,26 @@ def of_database(names: Iterable[Name], database: str) -> list[Name]:
 
 
 class Spelling:
-    """The names that rows have, and those that a CREATE TABLE has, each with the place of the last one.
-    `rows_after`: whether rows of a name may come after a place.
+    """The names that rows have, and those that a CREATE TABLE has, each with its places in order. `lowered`
+    are names of rows that no statement has spelled so. `rows_between`: whether rows of a name may come
+    between two places.
     """
 
     def __init__(
-        self, sighted: Iterable[Name], records: Iterable[Record], rows_after: Callable[[Name, Position], bool]
+        self,
+        sighted: Iterable[Name],
+        records: Iterable[Record],
+        rows_between: Callable[[Name, Position, Position | None], bool],
     ) -> None:
-        self.sighted, self.rows_after = frozenset(sighted), rows_after
+        self.sighted, self.rows_between = frozenset(sighted), rows_between
         self.alike: dict[Name, list[Name]] = defaultdict(list)
         for name in sorted(self.sighted):
             self.alike[folded(name)].append(name)
-        self.created = {
-            (record.database, record.table): record.position
-            for record in records
-            if record.table is not None and (record.ddl or "").lstrip()[:6].upper() == "CREATE"
-        }
+        self.lowered: set[Name] = set()
+        self.created: dict[Name, list[Position]] = defaultdict(list)
+        for record in records:
+            if record.table is not None and (record.ddl or "").lstrip()[:6].upper() == "CREATE":
+                self.created[record.database, record.table].append(record.position)
 
     def existing(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
         """The one of `tables` that a name in a statement means, or of which only rows are known; the name
@@ -68,16 +72,26 @@ class Spelling:
         written: tuple[str | None, str],
         tables: Collection[Name],
         old: Name | None = None,
+        *,
+        there: bool = False,
     ) -> Name:
         """How rows will spell the name of a table that a statement creates, or to which it renames `old`: a
         server that lowers names sends rows under one that no statement has.
         """
         name = self.of_message(record, (written[0] or record.database, written[1]))
         alike = self.alike.get(folded(name), [])
-        if name in self.sighted or len(alike) != 1 or (alike[0] in tables and alike[0] != old):
+        if old is not None and folded(old) == folded(name):
+            self.lowered.discard(name)  # a server that lowers names has no such RENAME
+        if name in self.sighted or len(alike) != 1:
             return name
-        is_another = self.created.get(alike[0], record.position) > record.position
-        return alike[0] if self.rows_after(alike[0], record.position) and not is_another else name
+        if alike[0] in tables and alike[0] != old:
+            return alike[0] if there and alike[0] in self.lowered else name
+        following = (place for place in self.created.get(alike[0], ()) if place > record.position)
+        if not self.rows_between(alike[0], record.position, next(following, None)):
+            return name
+        if alike[0] != name:  # whoever lowers this name lowers it in every statement
+            self.lowered.add(alike[0])
+        return alike[0]
 
     def of_message(self, record: Record, name: Name) -> Name:
         """The name as the message's own fields spell it, where they have it."""

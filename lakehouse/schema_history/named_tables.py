@@ -49,7 +49,9 @@ def tables_of(database: str, table: str | None, ddl: str | None) -> Tables:
         return _of_unread(database, table, ddl or "")
     names = [name for statement in statements for name in _names(statement)]
     whole = [name for statement in statements for name in _databases(statement)]
-    return _tables(database, [*([(database, table)] if table and statements else []), *names], whole)
+    # a record without a statement is about its own table
+    own = [(database, table)] if table and (statements or not ddl) else []
+    return _tables(database, [*own, *names], whole)
 
 
 def _of_unread(database: str, table: str | None, ddl: str) -> Tables:

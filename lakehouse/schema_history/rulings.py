@@ -15,11 +15,10 @@ from lakehouse.ddl_effects import Clear, Rekey, Retype
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage, Step
-from lakehouse.schema import TableSchema, name_key
+from lakehouse.schema import ColumnType, TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
     after_snapshot,
-    has_digits,
     is_alike,
     kept,
     recorded_schema,
@@ -58,7 +57,7 @@ class Ruling:
         lineage.notes.extend(self.notes)
         lineage.incomplete.extend(self.incomplete)
         lineage.overruled = lineage.overruled or self.overruled
-        lineage.beyond = self.beyond
+        lineage.beyond = lineage.beyond if self is NOTHING else self.beyond
         return self.proceeds
 
 
@@ -123,15 +122,23 @@ def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:
     steps, told = lineage.steps, recorded_schema(record)
     if not steps[-1].schema.columns:
         return _with_last_schema(steps, told)
-    if not steps[0].schema.inferred:
+    if not steps[0].schema.inferred or lineage.held is not None:
         return steps
     types = {name_key(column.name): column.type for column in told.columns}
     by_id = {
         column.id: types[name_key(column.name)]
         for column in steps[-1].schema.columns
-        if name_key(column.name) in types and not has_digits(column.type)
+        if name_key(column.name) in types
     }
-    return [replace(step, schema=with_types(step.schema, by_id)) for step in steps]
+    typed: list[Step] = []
+    following: dict[int, ColumnType] = {}
+    for step in reversed(steps):
+        own = {column.id: column.type for column in step.schema.columns}
+        # what the message tells is the type behind a statement that has changed it, not before
+        by_id = {key: kind for key, kind in by_id.items() if own.get(key) == following.get(key, own.get(key))}
+        following = own
+        typed.append(replace(step, schema=with_types(step.schema, by_id)))
+    return typed[::-1]
 
 
 def with_schema_record(lineage: Lineage, record: Record) -> list[Step]:

@@ -116,10 +116,10 @@ def _is_more(told: ColumnType | None, known: ColumnType) -> bool:
     """Whether a type says more of a column than the one that is known, which has no word, or no digits."""
     if told is None or not known.base:
         return told is not None
-    return has_digits(told) and known.base == "decimal" and not has_digits(known)
+    return _has_digits(told) and known.base == "decimal" and not _has_digits(known)
 
 
-def has_digits(type_: ColumnType) -> bool:
+def _has_digits(type_: ColumnType) -> bool:
     """Whether it is a DECIMAL whose digits are known."""
     return type_.base == "decimal" and type_.length is not None
 

@@ -83,9 +83,11 @@ class Context:
             return [found]
         return [found] if self.lives.find(found, self.position) else self.in_all_databases(name[1])
 
-    def new_name(self, name: E.Name, old: Name | None = None) -> Name:
-        """The name that a table gets, of which rows have it as the server spells it."""
-        return self.spelling.of_new(self.record, name, self.lives.live, old)
+    def new_name(self, name: E.Name, old: Name | None = None, *, there: bool = False) -> Name:
+        """The name that a table gets, of which rows have it as the server spells it. `there`: it may have it
+        already.
+        """
+        return self.spelling.of_new(self.record, name, self.lives.live, old, there=there)
 
     def proceeds(self, lineage: Lineage, kind: str) -> bool:
         """Whether an edit of a whole table is done, after what the rules say of it was noted."""
@@ -207,7 +209,8 @@ def _apply(context: Context, statement: E.Statement) -> None:
 
 def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> None:
     lives, position = context.lives, context.position
-    name = context.new_name((statement.database, statement.table))
+    there = statement.if_not_exists or statement.or_replace
+    name = context.new_name((statement.database, statement.table), there=there)
     # looked up before the table of that name ends: it may be the same one
     models = (
         context.others(statement.like, statement.database) if isinstance(statement, E.CreateTableLike) else []

@@ -174,6 +174,8 @@ class Lives:
         lineage = self.begin(name, low, inferred_schema(shape))
         lineage.since = shape.first
         lineage.notes.append(NO_CREATE)
+        if name in self.free_since:  # renamed away: a table that the feed leaves out has got its name
+            lineage.incomplete.append((lineage.start, UNSEEN))
         return lineage
 
     def is_unnamed(self, name: Name, position: Position) -> bool:
@@ -182,9 +184,13 @@ class Lives:
             name, self.free_since.get(name, MIN_POSITION), position
         )
 
-    def has_rows_after(self, name: Name, position: Position) -> bool:
-        """Whether rows of a name may come after a place; anywhere, where places do not compare."""
-        return self.sightings.maybe(name, position if self.ordered else MIN_POSITION, None)
+    def has_rows_between(self, name: Name, low: Position, high: Position | None) -> bool:
+        """Whether rows of a name may come between two places; where places do not compare, anywhere, unless
+        a later CREATE has the name.
+        """
+        if not self.ordered:
+            return high is None and self.sightings.maybe(name, MIN_POSITION, None)
+        return self.sightings.maybe(name, low, high)
 
     def adopt_unseen(self) -> None:
         """Begin a table for each name with rows that no statement names."""

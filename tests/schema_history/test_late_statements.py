@@ -102,3 +102,10 @@ def test_a_statement_of_several_tables_is_refused_for_each_that_it_names(sql: st
 @pytest.mark.parametrize("sql", ["CREATE VIEW t AS SELECT 1", "CREATE DATABASE d", "ANALYZE TABLE t"])
 def test_a_statement_without_effect_is_refused_for_no_table(sql: str) -> None:
     assert without_late([(Record("ddl", "d", None, place(150), sql), 4)], [FLOOR]).refused == []
+
+
+@pytest.mark.parametrize("ddl", [None, ""])
+def test_a_late_record_without_a_statement_is_about_its_table(ddl: str | None) -> None:
+    late = Record("schema", "d", "t", place(150), ddl)
+
+    assert without_late([(late, 4)], [FLOOR]).refused == [late]

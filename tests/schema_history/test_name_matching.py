@@ -317,3 +317,39 @@ def test_a_table_that_is_created_again_in_another_case_is_the_one_that_its_rows_
 
     assert feed.tables == {"d.t": [{"id": 2}]}
     assert feed.incomplete() is None
+
+
+INT_KEY = "(id INT PRIMARY KEY, v VARCHAR(9))"
+
+
+def lowered(at: int, feed: Canal, **values: object) -> Canal:
+    """A row of Users from a server that lowers names (lower_case_table_names=1)."""
+    feed.row(at, "INSERT", values, table="users")
+    return feed
+
+
+def test_a_create_that_finds_its_table_there_makes_no_second_one_in_another_case() -> None:
+    feed = Canal().ddl(1, f"CREATE TABLE IF NOT EXISTS Users {INT_KEY}", table="Users")
+    lowered(2, feed, id=1, v="a")
+    feed.ddl(3, f"CREATE TABLE IF NOT EXISTS Users {INT_KEY}", table="Users")
+    feed.ddl(4, "TRUNCATE TABLE Users", table="Users")
+    lowered(5, feed, id=2, v="b")
+
+    assert feed.tables == {"d.users": [{"id": 2, "v": "b"}]}
+
+
+def test_a_table_that_is_created_in_the_rows_case_later_is_the_same() -> None:
+    feed = Canal().ddl(1, f"CREATE TABLE Users {INT_KEY}", table="Users")
+    lowered(2, feed, id=1, v="a")
+    feed.ddl(3, f"CREATE TABLE IF NOT EXISTS users {INT_KEY}", table="users")
+    feed.ddl(4, "TRUNCATE TABLE Users", table="Users")
+
+    assert feed.tables == {"d.users": []}
+
+
+def test_two_tables_that_differ_in_case_alone_are_two_where_the_server_tells_them_apart() -> None:
+    feed = TiCDC().ddl(1, f"CREATE TABLE t {INT_KEY}").insert(2, id=1, v="a")
+    feed.ddl(3, f"CREATE TABLE IF NOT EXISTS T {INT_KEY}", table="T")
+    feed.row(4, "INSERT", {"id": 2, "v": "b"}, table="T")
+
+    assert feed.tables == {"d.t": [{"id": 1, "v": "a"}], "d.T": [{"id": 2, "v": "b"}]}

@@ -128,3 +128,22 @@ def test_a_snapshot_releases_a_table_that_no_policy_holds(
     assert (lineage.held and lineage.held.by) == held
     assert lineage.source_schema is not None
     assert [column.name for column in lineage.source_schema.columns] == ["id", "b"]
+
+
+@pytest.mark.parametrize("ignored", ["add_column", "drop_column"])
+def test_what_not_null_does_stays_with_its_clause_where_another_is_ignored(ignored: str) -> None:
+    other = {"add_column": "ADD COLUMN z INT", "drop_column": "DROP COLUMN b"}[ignored]
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+    feed.row(2, "INSERT", {"id": 1, "a": None, "b": 2}, types={"id": "int", "a": "int", "b": "int"})
+    feed.ddl(3, f"ALTER TABLE t MODIFY a INT NOT NULL, {other}")
+
+    silver = ruled(feed, **{ignored: "ignore"})
+
+    assert [row["a"] for row in silver.tables(silver.reach)["d.t"]] == [0]
+
+
+def test_a_key_that_loses_a_column_follows_beside_an_ignored_clause() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (a INT, b INT, PRIMARY KEY (a, b))")
+    feed.ddl(2, "ALTER TABLE t DROP COLUMN b, ADD COLUMN z INT")
+
+    assert live(ruled(feed, add_column="ignore").history(), "t").held is None

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from lakehouse.ddl.policy import Rules
 from lakehouse.lineage import Lineage
 from lakehouse.schema_history.schema_records import Record
 from tests.schema_history.test_snapshots import Feed
 from tests.support.engine import Memory
-from tests.support.feeds import TiCDC
+from tests.support.feeds import Debezium, TiCDC, place
 
 
 def with_a_row() -> TiCDC:
@@ -151,3 +152,41 @@ def test_a_key_that_an_imported_schema_tells_holds_for_rows_before_a_statement_t
 
     assert [step.schema.primary_key for step in same.steps] == [(1,), (1,)]
     assert [step.schema.primary_key for step in added.steps] == [(), (), (1,)]
+
+
+DAYS = 18000  # 2019-04-14
+
+
+@pytest.mark.parametrize("policy", [{}, {"modify_column": "hold"}, {"modify_column": "ignore"}])
+def test_what_a_message_tells_behind_a_modify_is_no_type_of_the_rows_before(policy: dict[str, str]) -> None:
+    told = [{"name": "id", "typeName": "INT"}, {"name": "v", "typeName": "DATETIME"}]
+    feed = Debezium().change(2, "c", None, {"id": 1, "v": DAYS})
+    feed.record(
+        {
+            "source": place(3, 0, 1, "t", "d"),
+            "ddl": "ALTER TABLE t MODIFY v DATETIME",
+            "databaseName": "d",
+            "tableChanges": [{"type": "ALTER", "id": '"d"."t"', "table": {"columns": told}}],
+        },
+        None,
+    )
+    silver = feed.memory.ruled(Rules({("d", "t"): policy}))
+
+    (row,) = silver.tables(silver.reach)["d.t"]
+
+    assert row["v"] in (None, DAYS, str(DAYS))
+
+
+def test_a_name_that_a_rename_has_freed_is_another_table_of_which_rows_may_be_missing() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9))").insert(2, id=1, a="x")
+    feed.ddl(3, "RENAME TABLE IF EXISTS t TO t_old, _t_new TO t").insert(4, id=2, a="y")
+
+    assert feed.tables["d.t"] == [{"id": 2, "a": "y"}]
+    assert reason(feed)[1] is not None
+
+
+def test_nulls_become_zeros_where_a_statement_has_added_the_column() -> None:
+    feed = TiCDC().insert(2, id=1)
+    feed.ddl(3, "ALTER TABLE t ADD COLUMN n INT").ddl(4, "ALTER TABLE t MODIFY n BIGINT NOT NULL")
+
+    assert feed.tables["d.t"] == [{"id": 1, "n": 0}]

@@ -7,7 +7,7 @@ through every change but DROP; one that is dropped and added again is another co
 schema is a DdlError.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse.ddl import edits as e
@@ -93,9 +93,11 @@ def alter_by_edit(
     )
     work.columns = list(following.columns)
     steps = [(edit, work.effects(edit)) for edit in live]
-    return following, _with_rekey(
-        schema, following, _with_recomputed(schema, following, _with_nulls_gone(schema, following, steps))
-    )
+    made = {work.made[id(edit)].id: edit for edit in live if id(edit) in work.made}
+    owners = {**work.touched, **made}
+    steps = _with_nulls_gone(schema, following, steps, owners)
+    steps = _with_recomputed(schema, following, steps)
+    return following, _with_rekey(schema, following, steps, owners)
 
 
 def _with_recomputed(
@@ -107,7 +109,7 @@ def _with_recomputed(
 
 
 def _with_nulls_gone(
-    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
+    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]], owners: Mapping[int, e.Edit]
 ) -> list[tuple[e.Edit, Effects]]:
     """The steps with the columns that become NOT NULL, by their own clause or by a primary key."""
     following = {column.id: column for column in new.columns}
@@ -117,10 +119,12 @@ def _with_nulls_gone(
         for one, other in pairs
         if other.not_null and not one.not_null and other.generated is None
     }
-    if not gone or not steps or old.inferred:
+    if not gone or not steps:
         return steps
     marked = [(edit, tuple(_nulls_gone(effect, gone) for effect in effects)) for edit, effects in steps]
-    return _with_effects(marked, tuple(Retype(one, kind, kind, not_null=True) for one, kind in gone.items()))
+    for one, kind in gone.items():
+        marked = _with_effect(marked, Retype(one, kind, kind, not_null=True), [owners.get(one)])
+    return marked
 
 
 def _nulls_gone(effect: Effect, gone: dict[int, ColumnType]) -> Effect:
@@ -132,20 +136,27 @@ def _nulls_gone(effect: Effect, gone: dict[int, ColumnType]) -> Effect:
 
 
 def _with_rekey(
-    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
+    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]], owners: Mapping[int, e.Edit]
 ) -> list[tuple[e.Edit, Effects]]:
     if set(old.handle_key) == set(new.handle_key) or not steps:
         return steps
-    return _with_effects(steps, (Rekey(old.handle_key, new.handle_key),))
+    own = [owners.get(one) for one in {*old.handle_key} ^ {*new.handle_key}]
+    return _with_effect(steps, Rekey(old.handle_key, new.handle_key), own)
 
 
-def _with_effects(steps: list[tuple[e.Edit, Effects]], more: Effects) -> list[tuple[e.Edit, Effects]]:
-    """The steps with what the statement as a whole does, at the last edit that is about keys, else at the
-    last: an edit beside it may be ignored.
+def _with_effect(
+    steps: list[tuple[e.Edit, Effects]], effect: Effect, own: Sequence[e.Edit | None]
+) -> list[tuple[e.Edit, Effects]]:
+    """The steps with an effect of the statement as a whole, at the last edit that is about keys, else at the
+    last of the columns' `own`, else at the last: an edit beside it may be ignored.
     """
-    own = [place for place, (edit, _) in enumerate(steps) if _is_about_keys(edit)] or [len(steps) - 1]
-    edit, effects = steps[own[-1]]
-    return [*steps[: own[-1]], (edit, (*effects, *more)), *steps[own[-1] + 1 :]]
+    keys = [at for at, (edit, _) in enumerate(steps) if _is_about_keys(edit)]
+    mine = [at for at, (edit, _) in enumerate(steps) if any(edit is one for one in own)]
+    if isinstance(effect, Rekey):
+        mine = keys or mine
+    place = (mine or keys or [len(steps) - 1])[-1]
+    edit, effects = steps[place]
+    return [*steps[:place], (edit, (*effects, effect)), *steps[place + 1 :]]
 
 
 def _is_about_keys(edit: e.Edit) -> bool:
