@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse.ddl import edits as e
+from lakehouse.ddl.apply.conditions import whose_condition_holds
 from lakehouse.ddl.apply.effects import (
     Effects,
     added,
@@ -22,7 +23,7 @@ from lakehouse.ddl.apply.effects import (
     same_type,
 )
 from lakehouse.ddl.apply.generated_columns import recomputed, with_names
-from lakehouse.ddl.apply.indexes import Ids, Keys, add_keys, drop_and_rename, keys_of
+from lakehouse.ddl.apply.indexes import Ids, Keys, add_keys, drop_and_rename
 from lakehouse.ddl.apply.partition_rules import make_rule, next_rule
 from lakehouse.ddl.apply.text_lengths import by_length, widened
 from lakehouse.ddl.apply.unseen_columns import of_known_columns
@@ -70,7 +71,7 @@ def alter_by_edit(
 
     Edits whose IF [NOT] EXISTS is false are left out.
     """
-    live = _whose_condition_holds(schema, of_known_columns(schema, edits) if schema.inferred else edits)
+    live = whose_condition_holds(schema, of_known_columns(schema, edits) if schema.inferred else edits)
     work = _Columns(schema, live)
     _check(work.columns)
     keys = Keys(work.columns, schema.inferred)
@@ -170,39 +171,6 @@ def _is_about_keys(edit: e.Edit) -> bool:
 
 
 # --- conditions
-
-
-def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:
-    """Conditions look at the table before the statement, and at columns that the statement itself adds, drops
-    or calls so before: MariaDB takes the new name of a CHANGE for there even where that has no effect (run).
-    """
-    dropped: set[str] = set()
-    names = {name_key(column.name) for column in schema.columns}
-    live: list[e.Edit] = []
-    for edit in edits:
-        match edit:
-            case e.AddColumn(column, _, if_not_exists):
-                holds = not (if_not_exists and name_key(column.name) in names)
-                names.add(name_key(column.name))
-            case e.ModifyColumn(column, _, if_exists):
-                holds = not (if_exists and schema.column(column.name) is None)
-            case e.DropColumn(name, if_exists):
-                holds = not if_exists or (schema.column(name) is not None and name_key(name) not in dropped)
-                dropped.add(name_key(name))
-            case e.RenameColumn(name, _, if_exists) | e.AlterDefault(name, _, if_exists):
-                holds = not (if_exists and schema.column(name) is None)
-            case e.ChangeColumn(name, column, _, if_exists):
-                holds = not (if_exists and schema.column(name) is None)
-                names.add(name_key(column.name))
-            case _:
-                holds = True
-        if holds:
-            live.append(edit)
-        elif isinstance(edit, (e.AddColumn, e.ModifyColumn, e.ChangeColumn)):
-            live += keys_of(
-                edit.column, True
-            )  # MariaDB leaves the column out, not the key that its definition asks for (run)
-    return live
 
 
 # --- columns

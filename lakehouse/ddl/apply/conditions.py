@@ -1,0 +1,40 @@
+"""Which clauses of an ALTER have an effect: IF EXISTS and IF NOT EXISTS."""
+
+from collections.abc import Iterable
+
+from lakehouse.ddl import edits as e
+from lakehouse.ddl.apply.indexes import keys_of
+from lakehouse.schema import TableSchema, name_key
+
+
+def whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:
+    """Conditions look at the table before the statement, and at columns that the statement itself adds, drops
+    or calls so before: MariaDB takes the new name of a CHANGE for there even where that has no effect (run).
+    """
+    dropped: set[str] = set()
+    names = {name_key(column.name) for column in schema.columns}
+    live: list[e.Edit] = []
+    for edit in edits:
+        match edit:
+            case e.AddColumn(column, _, if_not_exists):
+                holds = not (if_not_exists and name_key(column.name) in names)
+                names.add(name_key(column.name))
+            case e.ModifyColumn(column, _, if_exists):
+                holds = not (if_exists and schema.column(column.name) is None)
+            case e.DropColumn(name, if_exists):
+                holds = not if_exists or (schema.column(name) is not None and name_key(name) not in dropped)
+                dropped.add(name_key(name))
+            case e.RenameColumn(name, _, if_exists) | e.AlterDefault(name, _, if_exists):
+                holds = not (if_exists and schema.column(name) is None)
+            case e.ChangeColumn(name, column, _, if_exists):
+                holds = not (if_exists and schema.column(name) is None)
+                names.add(name_key(column.name))
+            case _:
+                holds = True
+        if holds:
+            live.append(edit)
+        elif isinstance(edit, (e.AddColumn, e.ModifyColumn, e.ChangeColumn)):
+            live += keys_of(
+                edit.column, True
+            )  # MariaDB leaves the column out, not the key that its definition asks for (run)
+    return live
