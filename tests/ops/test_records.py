@@ -47,6 +47,7 @@ NEWER = {
     "Done.short",
     "Done.bronze",
     "Planned.bronze",
+    "Planned.files",
     "SentState.since",
     "Transactions.waiting",
     "Transactions.held",

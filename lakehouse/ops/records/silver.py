@@ -44,7 +44,9 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     `read_as`: what the batch's events depend on besides its bytes (lakehouse/silver/read_as.py).
     `bronze`: the version of bronze's table that has nothing else to read, and when it was made, in
     milliseconds; unset where records are left. `whole`: none are, and no pass over topics was under way
-    that has landed a part of what it lands. Such a batch may be of no record."""
+    that has landed a part of what it lands. Such a batch may be of no record.
+    `files`: how many files of a storage sink had landed: done again, the batch knows no schema file that came
+    later, with which its files may be read otherwise than they were written."""
 
     kind: ClassVar[str] = "planned"
     writer: ClassVar[str] = "silver"
@@ -59,6 +61,7 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     read_as: dict[str, str] = msgspec.field(default_factory=dict)
     bronze: tuple[int, int] | UnsetType = UNSET
     whole: bool = False
+    files: int | UnsetType = UNSET
 
     @property
     def is_repeat(self) -> bool:

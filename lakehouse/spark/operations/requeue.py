@@ -26,7 +26,7 @@ from lakehouse.spark.change_log.dead_letters import closing, is_open
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.silver.columns import INPUT
-from lakehouse.spark.silver.context import batch_context
+from lakehouse.spark.silver.context import batch_context, files_of
 from lakehouse.spark.silver.decode import messages
 from lakehouse.spark.silver.run import is_small, refuse_other_reading, run_batch
 from lakehouse.spark.silver.tables import SilverSettings, read_silver
@@ -60,6 +60,7 @@ def decode_again(
             again=True,
             read_as=feed.read_as,
             requeue=closing(code, done.batch, 0) if number == len(parts) and not counts["below"] else None,
+            files=files_of(feed.format, feed.name, done.next),
         )
         log.add(plan)
         counts.update(to_json(run_batch(log, feed, plan)))
@@ -113,7 +114,8 @@ def decode_late_files(context: RunContext, feed: SilverSettings) -> None:
         for origin in origins
         if isinstance(file := classify(origin["path"] or "", feed.options), DataFile)
     }
-    schemas = batch_context(log, feed.format, feed.options, []).schemas if waiting else None
+    files = files_of(feed.format, feed.name, done.next)
+    schemas = batch_context(log, feed.format, feed.options, [], files=files).schemas if waiting else None
     if schemas is not None and not waiting.isdisjoint(schemas.known):
         counts = decode_again(log, feed, ranges_of(origins), "schema")
         context.progress(

@@ -4,20 +4,28 @@ payloads.
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import UNSET, UnsetType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import BatchContext
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts, join_schemas
-from lakehouse.ops.progress import OffsetRange, Place
+from lakehouse.ops.progress import NextOffset, OffsetRange, Place
 from lakehouse.spark.ops.log import OpsLog
 
 
 def batch_context(
-    log: OpsLog, format: str, options: Mapping[str, str], ranges: Iterable[OffsetRange]
+    log: OpsLog,
+    format: str,
+    options: Mapping[str, str],
+    ranges: Iterable[OffsetRange],
+    *,
+    files: int | UnsetType = UNSET,
 ) -> BatchContext:
-    """What the records of these ranges need."""
+    """What the records of these ranges need; of a storage sink's schema files the first `files` that have
+    landed count.
+    """
     row = FORMATS[format]
     if row.parts is not None:
         first: dict[Place, int] = {}
@@ -27,19 +35,26 @@ def batch_context(
     if not row.reads_files:
         return BatchContext()
     bronze = log.lake.read(log.spark, "bronze", log.source)
-    found = (
-        bronze.where(F.regexp_like("path", F.lit(r"(^|/)schema(_[0-9]+_[0-9]+)?\.json$")))
-        .select("path", "offset", "value")
-        .toArrow()
+    schemas = bronze.where(F.regexp_like("path", F.lit(r"(^|/)schema(_[0-9]+_[0-9]+)?\.json$")))
+    found = (schemas if files is UNSET else schemas.where(F.col("offset") < files)).select(
+        "path", "offset", "value"
     )
     newest = {
-        row["path"]: row["value"] or b"" for row in sorted(found.to_pylist(), key=lambda row: row["offset"])
+        row["path"]: row["value"] or b""
+        for row in sorted(found.toArrow().to_pylist(), key=lambda row: row["offset"])
     }
-    files = ((classify(path, options), value) for path, value in newest.items())
-    schemas = join_schemas((file, value) for file, value in files if isinstance(file, SchemaFile))
+    classified = ((classify(path, options), value) for path, value in newest.items())
     return BatchContext(
-        schemas=schemas, dispatchers={} if has_commit_ts(options) else _dispatchers(bronze, options)
+        schemas=join_schemas((file, value) for file, value in classified if isinstance(file, SchemaFile)),
+        dispatchers={} if has_commit_ts(options) else _dispatchers(bronze, options),
     )
+
+
+def files_of(format: str, source: str, following: Iterable[NextOffset]) -> int | UnsetType:
+    """How many files of a storage sink there are up to these next offsets; unset for any other format."""
+    if not FORMATS[format].reads_files:
+        return UNSET
+    return max((one.offset for one in following if one.topic == source), default=0)
 
 
 def _dispatchers(bronze: DataFrame, options: Mapping[str, str]) -> dict[int, int]:

@@ -41,7 +41,7 @@ from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.columns import INPUT
-from lakehouse.spark.silver.context import batch_context
+from lakehouse.spark.silver.context import batch_context, files_of
 from lakehouse.spark.silver.done_record import Sent, done_record, next_offsets, with_counts
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
@@ -132,6 +132,7 @@ def next_plan(
         backfills=len(log.all(Backfill)),
         read_as=feed.read_as,
         whole=whole,
+        files=files_of(feed.format, log.source, next_offsets(following.landed, done)),
     )
     log.add(plan)
     return plan
@@ -178,7 +179,8 @@ def is_small(log: OpsLog, feed: SilverSettings, ranges: tuple[OffsetRange, ...])
 
 class Following(NamedTuple):
     """Per partition the records to read next; whether they are few; how many of them a Python worker may take
-    at once; whether they are all that bronze has, and the version of its table that has no others.
+    at once; whether they are all that bronze has, and the version of its table that has no others; and all
+    that have `landed` and are not read.
     """
 
     ranges: tuple[OffsetRange, ...]
@@ -186,6 +188,7 @@ class Following(NamedTuple):
     arrow_rows: int = ARROW_ROWS
     is_all: bool = False
     bronze: tuple[int, int] | UnsetType = UNSET
+    landed: tuple[OffsetRange, ...] = ()
 
 
 def bronze_version(log: OpsLog, done: Done | None) -> tuple[int, int] | None:
@@ -211,7 +214,8 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: SilverSettings, done: Don
     if (few := _few(narrow)) is not None:
         grouped_rows = few.group_by(["topic", "incarnation", "partition"])
         bounds = grouped_rows.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
-        return Following(_ranges(bounds), small=True, is_all=True)
+        ranges = _ranges(bounds)
+        return Following(ranges, small=True, is_all=True, landed=ranges)
     grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
         F.min("offset").alias("offset_min"),
         F.max("offset").alias("offset_max"),
@@ -220,6 +224,7 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: SilverSettings, done: Don
     )
     with many_rows(spark):
         rows = [row.asDict() for row in grouped.collect()]
+    landed = _ranges(rows)
     share = min(
         1.0,
         feed.max_records / max(sum(row["n"] for row in rows), 1),
@@ -232,7 +237,8 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: SilverSettings, done: Don
         )
     mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
     arrow_rows = max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
-    return Following(_ranges(rows), small=False, arrow_rows=arrow_rows, is_all=share == 1.0)
+    is_all = share == 1.0
+    return Following(_ranges(rows), small=False, arrow_rows=arrow_rows, is_all=is_all, landed=landed)
 
 
 def _sizes(spark: SparkSession, lake: Lake, feed: SilverSettings, wanted: Wanted) -> DataFrame:
@@ -288,7 +294,7 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     seen = Replays({}, 0, ())
     if (rule := rule_of(feed.format, feed.order)) is not None:
         seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table=table)
-    near = batch_context(log, feed.format, feed.options, plan.ranges)
+    near = batch_context(log, feed.format, feed.options, plan.ranges, files=plan.files)
     # of records that are read again no batch reads on: parts that wait would be forgotten with their letters
     near = replace(near, copies=seen.copies, final=plan.again, apart=plan.again)
     settings = {

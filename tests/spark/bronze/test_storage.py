@@ -29,6 +29,7 @@ from lakehouse.spark.table_versions import Commit
 from tests.support.encode_open import dumps
 from tests.support.encode_tidb import storage_tree
 from tests.support.engine import Memory
+from tests.support.killable import Killed, killing
 from tests.support.lakes import in_order, quiet, shown
 from tests.support.sink_trees import old_layout
 from tests.support.source_model import History
@@ -195,17 +196,28 @@ def engine_at(root: Path, outcome: dict[str, Any]) -> dict[str, list[dict[str, A
 def test_data_files_that_came_before_their_schema_file_count_once_it_is_there(
     spark: Any, tmp_path: Path
 ) -> None:
+    """Though the run that landed them has died, and their batch is done again with the schema file there."""
     root, config = tmp_path / "sink", configured(tmp_path, str(tmp_path / "sink"))
     files = many(400_000_000_000_000_000, 2)
     schema = next(name for name in files if "schema" in name)
-    write_tree(root, {name: data for name, data in files.items() if name != schema})
-    assert passed(config)["tables"] == []
+    other = {name.replace("d/t/", "d/u/"): data.replace(b'"t"', b'"u"') for name, data in files.items()}
+    other = {name: data.replace(b"`t`", b"`u`") for name, data in other.items()}
+    write_tree(root, {name: data for name, data in {**files, **other}.items() if name != schema})
+    with (
+        killing(type(spark), lambda name: name.startswith("ops done"), after=False),
+        pytest.raises(Killed),
+    ):
+        passed(config)
 
     write_tree(root, {schema: files[schema]})
-    (entry,) = passed(config)["tables"]
+    found = passed(config)
     assert passed(config)["silver_batches"] == 0
-    assert (entry["table"], entry["state"]) == ("d.t", "exact")
-    assert shown(tmp_path / "lake", tmp_path / "b") == in_order({"d.t": [{"id": 1}, {"id": 2}]})
+    assert [(entry["table"], entry["state"], entry["why"]) for entry in found["tables"]] == [
+        ("d.t", "exact", None),
+        ("d.u", "exact", None),
+    ]
+    rows = [{"id": 1}, {"id": 2}]
+    assert shown(tmp_path / "lake", tmp_path / "b") == in_order({"d.t": rows, "d.u": rows})
 
 
 def test_a_remote_listing_has_names_that_begin_with_an_underscore_or_a_dot(
