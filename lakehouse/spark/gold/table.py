@@ -174,11 +174,14 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
         keys=table.keys,
         rows=table.ordered_rows,
     )
+    version = put.version
     if table.options.primary_key:
         show_key(run.spark, run.lake, table.gold, key_names(table.columns, table.ids))
+        # the next run goes on from here: from the version without the key it would take the key back
+        version = version_of(run.spark, run.lake, table.gold)
     what = f"{'folded again' if exists else 'created'}{whole.what}"
     found = found.plus(Found(problems=put.lacking(whole.rows)))
-    return Written(put.version, what, found, whole=True, taken=whole.taken)
+    return Written(version, what, found, whole=True, taken=whole.taken)
 
 
 def change_columns(table: GoldTable, change: InPlace, version: int) -> int | None:

@@ -14,7 +14,7 @@ from lakehouse.spark.gold import layout
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import Capabilities
-from lakehouse.spark.table_versions import version_of
+from lakehouse.spark.table_versions import history_of, version_of
 from tests.spark.gold.test_modes import resolved, run_all, shop
 from tests.support.feeds import TiCDC
 from tests.support.lakes import write_recording
@@ -64,7 +64,9 @@ def test_a_key_is_declared_on_databricks_and_taken_back_before_the_table_is_repl
     def sql(self: Any, query: str, *arguments: Any, **named: Any) -> Any:
         if "PRIMARY KEY" in query or "SET NOT NULL" in query:
             told.append(query.replace(place.ref("gold", "d__t"), "T"))
-            return None
+            if "SET NOT NULL" not in query:
+                return None
+            query = query.replace("SET NOT NULL", "COMMENT 'key'")  # a commit of the same kind
         return run_sql(self, query, *arguments, **named)
 
     monkeypatch.setattr(type(spark), "sql", sql)
@@ -93,6 +95,9 @@ def test_a_key_is_declared_on_databricks_and_taken_back_before_the_table_is_repl
         "ALTER TABLE T ADD CONSTRAINT `d__t_pk` PRIMARY KEY (`id`, `a`)",
         "ALTER TABLE T DROP PRIMARY KEY IF EXISTS",
     ]
+    commits = {row.operation for row in history_of(spark, place.ref("gold", "d__t"))}
+    assert "CHANGE COLUMN" in commits
+    assert "RESTORE" not in commits, "of a table that has its key nothing is taken back"
 
 
 def test_a_moment_of_a_table_that_is_behind_lies_no_further_than_the_table() -> None:
