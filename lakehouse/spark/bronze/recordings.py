@@ -33,8 +33,8 @@ def list_partitions(context: RunContext, recordings: Sequence[Callable[[], Itera
     """Record the partitions of recordings that are landed in several commits: while some are missing, which a
     run that dies leaves out, no watermark passes their partitions. `recordings` are read from their starts.
     """
-    commits = sum(1 for read in recordings for _ in islice(chunks(read()), 2))
-    if commits > 1:
+    commits = islice((chunk for read in recordings for chunk in chunks(read())), 2)
+    if sum(1 for _ in commits) > 1:
         found = {(message.topic, message.partition) for read in recordings for message in read()}
         known = context.log.last(Partitions)
         listed = tuple(sorted(found.union(known.listed if known is not None else ())))
