@@ -152,7 +152,6 @@ STORAGE = {
     "virtual-columns": Option(
         "",
         "VIRTUAL columns that no statement of the feed tells: database.table.column, comma-separated",
-        only_with=_CSV,
     ),
     "time_zone": TIME_ZONE,
 }

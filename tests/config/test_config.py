@@ -261,6 +261,15 @@ def test_a_source_says_what_is_wrong_in_one_sentence(tmp_path: Path, text: str, 
     assert problem in of_source(tmp_path, text)
 
 
+@pytest.mark.parametrize("protocol", ["canal-json", "csv"])
+def test_virtual_columns_may_be_named_in_both_protocols(tmp_path: Path, protocol: str) -> None:
+    options = f"{{protocol: {protocol}, enable-tidb-extension: true, virtual-columns: d.t.c}}"
+
+    found = of_source(tmp_path, f"format: ticdc-storage\nstorage: {{path: a}}\noptions: {options}\n")
+
+    assert "virtual-columns" not in "".join(found)
+
+
 @pytest.mark.parametrize(
     ("kafka", "problem"),
     [
