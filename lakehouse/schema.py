@@ -11,6 +11,11 @@ from dataclasses import dataclass, replace
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 INTEGERS = tuple(INTEGER_BITS)
+# families of types whose values a producer can write as NULL: '', 0.00, a zero date or TIME, an ENUM's 0
+_NEVER_NULL = (
+    *("text", "binary", "json", "decimal", "enum", "set"),
+    *("date", "datetime", "timestamp", "time"),
+)
 TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 GEOMETRIES = (
@@ -118,9 +123,9 @@ class Column:
     @property
     def is_never_null(self) -> bool:
         """Whether a NULL in a message stands for another value, which a producer may spell as its word for
-        NULL.
+        NULL. Generated columns are left out: a log without their values may have NULL there.
         """
-        return self.not_null and self.type.family in ("text", "binary", "json")
+        return self.not_null and self.generated is None and self.type.family in _NEVER_NULL
 
 
 @dataclass(frozen=True, slots=True)

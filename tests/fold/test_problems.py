@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from lakehouse.fold.current_rows import fold
 from lakehouse.fold.row_edits import NULL_FOR_TEXT, OLD_ROW_STAYS, Change
 from lakehouse.fold.row_history import row_history
@@ -80,6 +82,33 @@ def test_a_null_in_a_text_column_that_is_not_null_is_another_value_that_nothing_
     feed.insert(4, id=2, v=None, w=None)
 
     assert problems(feed) == {NULL_FOR_TEXT.format("v")}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("DECIMAL(9,2)", "decimal"),
+        ("DATE", "date"),
+        ("TIME", "time"),
+        ("DATETIME", "datetime"),
+        ("ENUM('a')", "enum"),
+    ],
+)
+def test_a_null_in_place_of_a_zero_is_another_value_that_nothing_tells(text: str, word: str) -> None:
+    """The new architecture of TiCDC 9.0.0-beta.1 writes zero decimals, dates and times, '' and an ENUM's 0
+    as NULL.
+    """
+    feed = TiCDC().ddl(1, f"CREATE TABLE t (id INT PRIMARY KEY, v {text} NOT NULL, w {text})")
+    types = {"id": "int", "v": word, "w": word}
+    feed.row(2, "INSERT", {"id": 1, "v": None, "w": None}, types=types)
+
+    assert problems(feed) == {NULL_FOR_TEXT.format("v")}
+
+
+def test_a_null_in_a_generated_column_that_is_not_null_is_no_problem() -> None:
+    text = "CREATE TABLE t (id INT PRIMARY KEY, g VARCHAR(9) AS (CONCAT('a', id)) STORED NOT NULL)"
+
+    assert problems(TiCDC().ddl(1, text).insert(2, id=1, g=None)) == set()
 
 
 def test_a_null_that_came_before_a_column_was_not_null_or_before_the_table_was_emptied_is_no_problem() -> (
