@@ -15,6 +15,7 @@ Headers, which all schema files together give (storage_layout.Schemas):
     name         JSON [database, table]: how the table's rows spell it, where path and content do otherwise
     schema       of a data file: its schema file's bytes
     virtual      of a data file: a JSON list of VIRTUAL columns
+    sharers      of a data file in its table's id: the names of the tables that have had the id at its version
     orders       of a CSV file: the orders that its columns have had, where rows may be older than its folder
     statements   of a canal-json file: the versions that statements have made, up to its own
     unsplit      of a data file: its producer may send an UPDATE that changes the key in one piece
@@ -50,7 +51,7 @@ from lakehouse.events import (
 )
 from lakehouse.formats.invalid_text import decode_again
 from lakehouse.formats.ticdc.canal_json import decode as decode_line
-from lakehouse.formats.ticdc.storage_csv import Broken
+from lakehouse.formats.ticdc.storage_csv import Broken, read_settings, split
 from lakehouse.formats.ticdc.storage_layout import (
     Checkpoint,
     DataFile,
@@ -158,9 +159,27 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         yield from _json_rows(place, message, data, options)
         return
     try:
+        place = _of_its_rows(place, joined.get("sharers"), data, options)
         yield from csv_rows(place, joined, data, options=options)
     except DecodeError as error:
         yield DeadLetter(error.code, str(error), 0, database=place.database, table=place.table)
+
+
+def _of_its_rows(place: Place, sharers: bytes | None, data: bytes, options: Mapping[str, str]) -> Place:
+    """The place, whose table is that of its first row where its id has had several."""
+    if sharers is None:
+        return place
+    names = msgspec.json.decode(sharers, type=list[tuple[str, str]])
+    dialect, position = read_settings(options).dialect, 0
+    for _ in range(2):  # the first record may be a header
+        row, behind = split(data, position, dialect)
+        for database, table in names:
+            if not isinstance(row, Broken) and row[1:3] == (table.encode(), database.encode()):
+                return place._replace(database=database, table=table)
+        if behind is None or behind >= len(data):
+            break
+        position = behind
+    return place
 
 
 # canal-json

@@ -231,7 +231,7 @@ class Schemas(NamedTuple):
     `names` are those of the tables that rows spell otherwise than the file's path or content, by path.
     `orders` are versions and the orders of their columns, where those of equal checksum have several: a row
     that is older than its folder may have any. `statements` are the versions that statements have made, by
-    table.
+    table. `sharers` are the names of tables that one id has had at one version: EXCHANGE PARTITION swaps ids.
 
     A data file is described by the schema file of its folder's own version: a writer that finds none for its
     version, but one of equal checksum, writes into that one's folder, which may be a later one. Two files of
@@ -242,6 +242,7 @@ class Schemas(NamedTuple):
     names: dict[str, Name]
     orders: dict[Place, Orders]
     statements: dict[Owner, list[int]]
+    sharers: dict[Place, list[Name]]
 
     def headers(self, file: DataFile | SchemaFile, dispatchers: int = 1) -> Headers | None:
         """What a file's message carries beside its bytes; None: a data file's schema file has not come yet.
@@ -257,6 +258,8 @@ class Schemas(NamedTuple):
         joined: Headers = (("schema", data), *(self._name(schema_file) if file.layout == "table-id" else ()))
         if (orders := self.orders.get(file[1:5])) is not None and file.extension == "csv":
             joined += (("orders", msgspec.json.encode(orders)),)
+        if (sharers := self.sharers.get(file[1:5])) is not None:
+            joined += (("sharers", msgspec.json.encode(sharers)),)
         if file.extension == "json" and (versions := self.statements.get(file[1:4])):
             made = versions[: bisect_right(versions, file.version)]
             joined += (("statements", msgspec.json.encode(made)),)
@@ -297,7 +300,18 @@ def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
         if version.definition.query:
             statements.setdefault(file[1:4], []).append(file.version)
     orders = _orders((file, version) for file, _, version in readable)
-    return Schemas(known, names, orders, statements)
+    return Schemas(known, names, orders, statements, _sharers(zip(readable, told, strict=True)))
+
+
+def _sharers(
+    files: Iterable[tuple[tuple[SchemaFile, bytes, Version], Facts]],
+) -> dict[Place, list[Name]]:
+    """The tables' names, where several have one id and version."""
+    found: dict[Place, set[Name]] = {}
+    for (file, _, _), facts in files:
+        if file.table_id is not None:
+            found.setdefault(file[1:5], set()).add(facts.name)
+    return {place: sorted(names) for place, names in found.items() if len(names) > 1}
 
 
 def _orders(files: Iterable[tuple[SchemaFile, Version]]) -> dict[Place, Orders]:

@@ -128,3 +128,35 @@ def test_the_column_of_an_expression_index_is_no_column(tmp_path: Path, is_named
     }
 
     assert tables(tmp_path, files) == {"k.t": [{"id": 1, "a": 10}]}
+
+
+@pytest.mark.parametrize(
+    "header", ["", "ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,ticdc-meta$commit-ts,id,a\r\n"]
+)
+def test_rows_of_an_id_that_a_statement_gave_to_another_table_are_of_the_table_that_they_name(
+    tmp_path: Path, header: str
+) -> None:
+    """EXCHANGE PARTITION swaps the ids of a table and a partition; the sink writes a schema file of either
+    table below the table's old id.
+    """
+    part = (
+        "CREATE TABLE `k`.`p` (`id` INT PRIMARY KEY,`a` INT) "
+        "PARTITION BY RANGE(`id`) (PARTITION `q` VALUES LESS THAN (10))"
+    )
+    swap = "ALTER TABLE `k`.`p` EXCHANGE PARTITION `q` WITH TABLE `k`.`n`"
+    columns = ("k", "id", "a")
+    files = {
+        "metadata": b'{"checkpoint-ts": 900}',
+        "100/meta/schema_400_1.json": schema_file(400, part, "p", *columns),
+        "200/meta/schema_400_2.json": schema_file(400, "CREATE TABLE `k`.`n` LIKE `k`.`p`", "n", *columns),
+        "100/meta/schema_600_1.json": schema_file(600, swap, "p", *columns),
+        "200/meta/schema_600_2.json": schema_file(600, "", "n", *columns),
+        "200/meta/schema_600_1.json": schema_file(600, "", "p", *columns),
+        "101/meta/schema_600_2.json": schema_file(600, "", "n", *columns),
+        "200/600/CDC000001.csv": header.encode() + b'"I","p","k",700,3,30\r\n',
+        "101/600/CDC000001.csv": header.encode() + b'"I","n","k",700,4,40\r\n',
+    }
+
+    found = tables(tmp_path, files, {**CSV, "use-table-id-as-path": "true"})
+
+    assert found == {"k.p": [{"id": 3, "a": 30}], "k.n": [{"id": 4, "a": 40}]}
