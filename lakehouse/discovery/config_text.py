@@ -98,10 +98,11 @@ def _claim_check_question(survey: Survey) -> Iterator[str]:
 def _untyped_question(survey: Survey) -> Iterator[str]:
     row = FORMATS[survey.format]
     untyped = any(not any(table.columns.values()) for table in survey.tables.values())
-    if row.untyped_question and untyped:
+    known = {"server", *survey.options}
+    modes = {name: option for name, option in row.options.items() if name not in known}
+    if row.untyped_question and untyped and modes:
         yield from question_lines(row.untyped_question)
         yield "# options:"
-        modes = {name: option for name, option in row.options.items() if name != "server"}
         for name, option in modes.items():
             yield f"#   {(option.spelled or (name,))[0]}: {option.default}"
 

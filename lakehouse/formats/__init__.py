@@ -224,6 +224,7 @@ FORMATS: dict[str, Format] = {
         tells_inserts=True,
         transactions=_later("debezium.transactions", "TRANSACTIONS"),
         tells_servers=True,
+        shown_options=_later("debezium.shown_modes", "shown_modes"),
         untyped_question="No schema is embedded in the messages. What are the connector's modes? These are "
         "its defaults.",
         tells_rules=_later("debezium.envelope", "rules_told"),
