@@ -153,10 +153,10 @@ def _may_be(moment: _Moment, mode: str, ticks: dict[str, tuple[int, int]]) -> bo
     is.
     """
     unit = ticks[moment.family][moment.digits > 3]
-    step = max(unit // 10**moment.digits, 1)
+    step: int = max(unit // 10**moment.digits, 1)
     if unit == _NANO:
         try:
-            return whole_nanoseconds(moment.value) % step == 0
+            return not whole_nanoseconds(moment.value) % step
         except ValueError:
             return False
     if moment.family == "datetime":
