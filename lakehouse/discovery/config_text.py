@@ -64,7 +64,7 @@ def source_text(sample: InputSample) -> str:
 
 def _zone_question(survey: Survey) -> Iterator[str]:
     row = FORMATS[survey.format]
-    if "time_zone" not in row.options or row.tells_time_zone:
+    if "time_zone" not in row.options or row.tells_time_zone or "time_zone" in survey.options:
         return
     columns = survey.timestamps()
     columns_text = f" It matters for {', '.join(columns[:4])}{', …' * (len(columns) > 4)}." if columns else ""

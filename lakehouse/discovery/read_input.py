@@ -18,7 +18,7 @@ from lakehouse.sources.recording import read_recording
 from lakehouse.sources.storage_tree import read_tree
 
 _HEAD = 400  # messages at the beginning, from which a format is detected: a file that grows keeps them
-_ROWS = 50_000  # those from which a connector's modes are
+_ROWS = 50_000  # those from which other settings of the producer are
 
 
 def detected_format(path: Path) -> Guess:
@@ -46,7 +46,7 @@ def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[s
         head = [message for message in islice(read_recording(path), _HEAD) if message.value]
         options = {**options, **shown_compression(head, format)}
     if row.shown_options is not None:
-        options = {**row.shown_options()(islice(read_recording(path), _ROWS)), **options}
+        options = {**row.shown_options()(islice(read_recording(path), _ROWS), options), **options}
     options = {**_shown_server(path, format), **options}
     detected = row.detected
     if detected is not None and options.get(detected.name, "auto") == "auto":

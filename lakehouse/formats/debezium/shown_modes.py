@@ -11,7 +11,7 @@ milliseconds can be microseconds too: it is told where most of them would be of 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lakehouse.errors import DecodeError
@@ -51,7 +51,7 @@ class _Moment(NamedTuple):
     value: int
 
 
-def shown_modes(messages: Iterable[Message]) -> dict[str, str]:
+def shown_modes(messages: Iterable[Message], _: Mapping[str, str] | None = None) -> dict[str, str]:
     """The modes that are not the defaults, as options of the format."""
     types: dict[_Column, set[ColumnType]] = defaultdict(set)
     values: dict[_Column, set[Any]] = defaultdict(set)
