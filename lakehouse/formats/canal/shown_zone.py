@@ -3,8 +3,9 @@ statement differs from that time, which the message has in UTC, by the zone's of
 
     es 2026-11-21T01:00:00Z   updated_at 2026-11-21 09:00:00   ─▶   +08:00
 
-It is told if many values differ so and none of them by another offset: a zone with a summer time whose both
-halves are seen, or several zones, show nothing.
+Only columns count that a statement declares so (CURRENT_TIMESTAMP), or whose name says so (updated_at): one
+like `expires_at` may be hours behind. The offset is told if many values differ by it and none by another: a
+zone with a summer time whose both halves are seen, or several zones, show nothing.
 """
 
 import functools
@@ -14,13 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import Event, Message, RowChange
+from lakehouse.events import Event, Message, RowChange, SchemaChange
 from lakehouse.formats.canal.flat_message import decode as decode_flat
 from lakehouse.formats.canal.protobuf import decode as decode_packet
 
 _Decode = Callable[[Message, Mapping[str, str]], Iterator[Event]]
 _MANY, _ENOUGH = 5, 2000  # values that stand at a whole offset: those that it takes, and that are looked at
 _QUARTER, _FARTHEST = 900, 14 * 3600  # seconds: offsets are whole quarters of an hour
+_DECLARED = re.compile(
+    r"[`\"]?(\w+)[`\"]?\s+TIMESTAMP\b[^,]*?\b(?:CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)\b", re.I
+)
+_NAMED = re.compile("creat|updat|modif|chang|insert", re.I)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?Z", re.A)
 
 
@@ -42,26 +47,30 @@ def _shown_zone(decode: _Decode, messages: Iterable[Message], options: Mapping[s
 
 def _offsets(decode: _Decode, messages: Iterable[Message]) -> Iterator[int]:
     """By how many seconds values lie behind their statement's time, of those where it is a whole offset."""
+    declared: set[str] = set()
     for message in messages:
         try:
             events = list(decode(message, {}))
         except DecodeError:
             continue
         for event in events:
-            if isinstance(event, RowChange) and event.after is not None and event.commit_ts is not None:
-                for value in _set(event):
+            if isinstance(event, SchemaChange):
+                declared |= {name.lower() for name in _DECLARED.findall(event.ddl or "")}
+            elif isinstance(event, RowChange) and event.commit_ts is not None:
+                for value in _set(event, declared):
                     seconds = _seconds(value) - event.commit_ts // 1000
                     if not seconds % _QUARTER and abs(seconds) <= _FARTHEST:
                         yield seconds
 
 
-def _set(event: RowChange) -> Iterator[str]:
-    """The TIMESTAMPs of a row that the change has set."""
-    before = event.before or {}
+def _set(event: RowChange, declared: set[str]) -> Iterator[str]:
+    """The TIMESTAMPs that the change has set, as its statement's time may be."""
+    before, types = event.before or {}, event.types or {}
     for name, value in (event.after or {}).items():
-        is_timestamp = (event.types or {}).get(name, "").lower().startswith("timestamp")
-        if is_timestamp and value != before.get(name) and type(value) is str and _TIMESTAMP.fullmatch(value):
-            yield value
+        if type(value) is str and value != before.get(name) and _TIMESTAMP.fullmatch(value):
+            is_timestamp = types.get(name, "").lower().startswith("timestamp")
+            if is_timestamp and (name.lower() in declared or _NAMED.search(name)):
+                yield value
 
 
 def _seconds(text: str) -> int:

@@ -19,8 +19,17 @@ def printed(number: int, seconds: float) -> str:
     return f"{BEGUN + timedelta(seconds=number + seconds):%F %T}"
 
 
-def flat(offset: int, stamp: str | None, old: str | None = None) -> Message:
-    row: dict[str, Any] = {"id": str(offset), "at": stamp, "day": "2026-11-21 09:00:00"}
+CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `at` TIMESTAMP(3) DEFAULT CURRENT_TIMESTAMP(3), day DATE)"
+
+
+def statement(sql: str) -> Message:
+    return Message(
+        "t", 0, 0, None, dumps({"database": "d", "table": "t", "type": "CREATE", "isDdl": True, "sql": sql})
+    )
+
+
+def flat(offset: int, stamp: str | None, old: str | None = None, name: str = "updated_at") -> Message:
+    row: dict[str, Any] = {"id": str(offset), name: stamp, "day": "2026-11-21 09:00:00"}
     body = {
         "database": "d",
         "table": "t",
@@ -29,11 +38,11 @@ def flat(offset: int, stamp: str | None, old: str | None = None) -> Message:
         "es": int(BEGUN.timestamp() + offset) * 1000,
         "id": offset + 1,
         "pkNames": ["id"],
-        "mysqlType": {"id": "int", "at": "timestamp(3)", "day": "datetime"},
-        "sqlType": {"id": 4, "at": 93, "day": 93},
+        "mysqlType": {"id": "int", name: "timestamp(3)", "day": "datetime"},
+        "sqlType": {"id": 4, name: 93, "day": 93},
         "sql": "",
         "data": [row],
-        "old": None if old is None else [{"at": old}],
+        "old": None if old is None else [{name: old}],
     }
     return Message("t", 0, offset, None, dumps(body))
 
@@ -43,7 +52,7 @@ def packed(offset: int, seconds: float) -> Message:
     stamp = f"{datetime.fromtimestamp((TS >> 18) // 1000 + seconds, UTC):%F %T}"
     columns = [
         wire.Column(index=0, name="id", mysqlType="int", isKey=True, value=str(offset)),
-        wire.Column(index=1, name="at", mysqlType="timestamp", value=stamp),
+        wire.Column(index=1, name="Create_Time", mysqlType="timestamp", value=stamp),
     ]
     change = wire.RowChange(eventType="EVENT_INSERT", rowDatas=[wire.RowData(afterColumns=columns)])
     return packet(change, "d")
@@ -88,3 +97,12 @@ def test_a_zone_that_is_said_stands() -> None:
 
     assert shown("canal", stamps, time_zone="Asia/Tokyo") == {}
     assert guess_format(stamps).options == {"time_zone": "+08:00"}
+
+
+def test_a_column_counts_that_a_statement_or_its_name_says_to_be_of_that_time() -> None:
+    """One that neither says may be hours behind: `expires_at`."""
+    stamps = [flat(number, printed(number, 3600), name="at") for number in range(5)]
+
+    assert shown("canal", stamps) == {}
+    assert shown("canal", [statement(CREATE.replace("CURRENT_TIMESTAMP(3)", "NULL")), *stamps]) == {}
+    assert shown("canal", [statement(CREATE), *stamps]) == {"time_zone": "+01:00"}
