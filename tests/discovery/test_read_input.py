@@ -61,7 +61,10 @@ def test_an_input_tells_its_format_and_compression(path: str, format: str) -> No
     [
         ("debezium/inventory/noschema.jsonl.gz", "debezium", {"server": "mariadb"}),
         ("debezium/inventory/withschema.jsonl.gz", "debezium", {"server": "mariadb"}),
-        ("canal/inventory.jsonl.gz", "canal", {}),
+        ("canal/inventory.jsonl.gz", "canal", {"server": "mariadb"}),
+        ("canal-protobuf/inventory.jsonl.gz", "canal-protobuf", {"server": "mariadb"}),
+        ("canal/orders_small.jsonl.gz", "canal", {}),
+        ("dts/inventory/stream.jsonl.gz", "tencent-dts", {"server": "mariadb"}),
     ],
 )
 def test_an_input_tells_whose_server_it_is_of_unless_it_is_said(
