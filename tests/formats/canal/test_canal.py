@@ -685,15 +685,11 @@ def test_a_json_document_is_text_whether_or_not_its_bytes_are_spelled_as_charact
     ],
 )
 def test_a_type_that_only_a_mariadb_has_tells_the_server(type: str, code: int, server: str | None) -> None:
-    """Its JSON is a TEXT in the binlog, so that Canal takes it for bytes; MySQL's has a type of its own, of which
-    a NULL has the code OTHER.
+    """Its JSON is a TEXT in the binlog, so that Canal takes it for bytes; MySQL's has a type of its own, of
+    which a NULL has the code OTHER.
     """
-    body = {
-        "type": "INSERT",
-        "mysqlType": {"id": "int", "c": type},
-        "sqlType": {"id": 4, "c": code},
-        "gtid": "",
-    }
+    types, codes = {"id": "int", "c": type}, {"id": 4, "c": code}
+    body = {"type": "INSERT", "mysqlType": types, "sqlType": codes, "gtid": ""}
     columns = [wire.Column(name="c", mysqlType=type, sqlType=code, isNull=True)]
     packed = packet(wire.RowChange(eventType="EVENT_DELETE", rowDatas=[wire.RowData(beforeColumns=columns)]))
 
