@@ -85,8 +85,8 @@ def is_spelled(type_text: str, code: int | None) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_of_mariadb(type_text: str, code: int | None) -> bool:
-    """Whether only a MariaDB has a column of this `mysqlType` and `sqlType`: one of its own types, or JSON that
-    is a TEXT in the binlog.
+    """Whether only a MariaDB has a column of this `mysqlType` and `sqlType`: one of its own types, or JSON
+    that is a TEXT in the binlog.
     """
     kind = parse_type(type_text)
     return kind.base in PRINTED or (kind.family == "json" and code in _BYTES)
