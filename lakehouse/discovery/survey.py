@@ -141,7 +141,8 @@ def _count_event(survey: Survey, message: Message, event: Event) -> None:
             _count_key(survey, message, event)
         case SchemaChange():
             survey.ddl += 1
-            survey.created |= created_by(event)
+            if event.kind != "snapshot":  # it shows a table that was there, whose rows may be left out
+                survey.created |= created_by(event)
             if event.table is not None and (event.database, event.table) in survey.tables:
                 survey.tables[event.database, event.table].ddl += 1
         case Watermark():
