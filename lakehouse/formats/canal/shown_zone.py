@@ -58,8 +58,8 @@ def _offsets(decode: _Decode, messages: Iterable[Message]) -> Iterator[int]:
                 declared |= {name.lower() for name in _DECLARED.findall(event.ddl or "")}
             elif isinstance(event, RowChange) and event.commit_ts is not None:
                 for value in _set(event, declared):
-                    seconds = _seconds(value) - event.commit_ts // 1000
-                    if not seconds % _QUARTER and abs(seconds) <= _FARTHEST:
+                    seconds = _seconds_behind(value, event.commit_ts)
+                    if seconds is not None and not seconds % _QUARTER and abs(seconds) <= _FARTHEST:
                         yield seconds
 
 
@@ -73,8 +73,13 @@ def _set(event: RowChange, declared: set[str]) -> Iterator[str]:
                 yield value
 
 
-def _seconds(text: str) -> int:
-    return int(datetime.fromisoformat(text[:19]).replace(tzinfo=UTC).timestamp())
+def _seconds_behind(text: str, milliseconds: int) -> int | None:
+    """None for what is no date, such as the 31st of June."""
+    try:
+        moment = datetime.fromisoformat(text[:19])
+    except ValueError:
+        return None
+    return int(moment.replace(tzinfo=UTC).timestamp()) - milliseconds // 1000
 
 
 flat_zone = functools.partial(_shown_zone, decode_flat)

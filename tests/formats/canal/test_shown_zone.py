@@ -80,7 +80,9 @@ def test_few_values_and_values_of_two_offsets_show_nothing() -> None:
 
     assert shown("canal", stamps) == {}
     assert shown("canal", [*stamps * 2, flat(9, printed(9, 9 * 3600))]) == {}
-    assert shown("canal", [*stamps * 2, flat(9, printed(9, 77)), flat(8, None)]) == {"time_zone": "+08:00"}
+    assert shown(
+        "canal", [*stamps * 2, flat(9, printed(9, 77)), flat(8, None), flat(7, "2026-06-31 00:00:00")]
+    ) == {"time_zone": "+08:00"}
 
 
 def test_a_value_that_the_change_has_not_set_counts_not() -> None:
