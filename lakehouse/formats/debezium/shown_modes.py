@@ -134,7 +134,7 @@ def _moments(typed: Iterable[tuple[ColumnType, set[Any]]]) -> Iterator[_Moment]:
         if kind.family in ("datetime", "time"):
             for value in values:
                 if type(value) is int and value:
-                    yield _Moment(kind.family, min(kind.length or 0, 6), value)
+                    yield _Moment(kind.family, kind.length or 0, value)
 
 
 def _time_mode(moments: list[_Moment]) -> str | None:

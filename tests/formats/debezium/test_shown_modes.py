@@ -119,12 +119,6 @@ def test_text_that_is_all_hex_in_few_characters_shows_nothing() -> None:
     assert shown_modes(feed({"b": cells[0]}, {"v": "deadbeefdeadbeef"})) == {}
 
 
-def test_a_size_that_no_server_has_takes_no_memory() -> None:
-    columns = {"t6": ("TIME", 10**9, None)}
-
-    assert shown_modes([message(row("c", None, {"t6": 1})), schema_record(**columns)]) == {}
-
-
 def test_a_column_of_two_types_shows_nothing() -> None:
     columns = COLUMNS | {"d0": ("DATETIME", 6, None)}
 
