@@ -124,6 +124,12 @@ def _upstream_question(survey: Survey) -> Iterator[str]:
 
 
 def _consistency(survey: Survey) -> Iterator[str]:
+    if FORMATS[survey.format].transactions and survey.streamed and not survey.in_transactions:
+        yield from _comment(
+            "No row names its transaction, so that nothing tells how far the feed is complete: gold shows "
+            "all that has arrived."
+        )
+        yield "consistency: eventual"
     expects_watermarks = (
         sends_watermarks(survey.format, survey.options) and not FORMATS[survey.format].transactions
     )
