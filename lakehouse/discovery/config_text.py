@@ -64,7 +64,7 @@ def source_text(sample: InputSample) -> str:
 
 def _zone_question(survey: Survey) -> Iterator[str]:
     row = FORMATS[survey.format]
-    if "time_zone" not in row.options or row.tells_time_zone:
+    if "time_zone" not in row.options or row.tells_time_zone or "time_zone" in survey.options:
         return
     columns = survey.timestamps()
     columns_text = f" It matters for {', '.join(columns[:4])}{', …' * (len(columns) > 4)}." if columns else ""
@@ -98,10 +98,11 @@ def _claim_check_question(survey: Survey) -> Iterator[str]:
 def _untyped_question(survey: Survey) -> Iterator[str]:
     row = FORMATS[survey.format]
     untyped = any(not any(table.columns.values()) for table in survey.tables.values())
-    if row.untyped_question and untyped:
+    known = {"server", *survey.options}
+    modes = {name: option for name, option in row.options.items() if name not in known}
+    if row.untyped_question and untyped and modes:
         yield from question_lines(row.untyped_question)
         yield "# options:"
-        modes = {name: option for name, option in row.options.items() if name != "server"}
         for name, option in modes.items():
             yield f"#   {(option.spelled or (name,))[0]}: {option.default}"
 
@@ -123,6 +124,12 @@ def _upstream_question(survey: Survey) -> Iterator[str]:
 
 
 def _consistency(survey: Survey) -> Iterator[str]:
+    if FORMATS[survey.format].transactions and survey.streamed and not survey.in_transactions:
+        yield from _comment(
+            "No row names its transaction, so that nothing tells how far the feed is complete: gold shows "
+            "all that has arrived."
+        )
+        yield "consistency: eventual"
     expects_watermarks = (
         sends_watermarks(survey.format, survey.options) and not FORMATS[survey.format].transactions
     )

@@ -47,7 +47,9 @@ def guess_format(messages: Sequence[Message], only: str | None = None) -> Guess:
         )
     if only is None:
         best = best._replace(format=_by_writer(best.format, sample))
-    return best._replace(options={**best.options, **_detected_option(best, sample)})
+    shown = FORMATS[best.format].shown_options
+    others = shown()(messages, best.options) if shown is not None else {}
+    return best._replace(options={**best.options, **_detected_option(best, sample), **others})
 
 
 def shown_compression(sample: Sequence[Message], format: str) -> dict[str, str]:

@@ -215,15 +215,16 @@ def _sampled(
 
 
 def _option_lines(format: str, options: Mapping[str, str]) -> list[str]:
-    """The YAML of decoder options by their producers' names; compression is an option of the source
+    """The YAML of decoder options by their producers' names; compression and zone are options of the source
     itself.
     """
     known = FORMATS[format].options
-    lines = [f"compression: {options['compression']}"] if "compression" in options else []
+    of_source = ("compression", "time_zone")
+    lines = [f"{name}: {option_text(options[name])}" for name in of_source if name in options]
     others = {
         (known[option].spelled or (option,))[0]: value
         for option, value in options.items()
-        if option != "compression"
+        if option not in of_source
     }
     if others:
         lines += ["options:", *(f"  {option}: {option_text(value)}" for option, value in others.items())]

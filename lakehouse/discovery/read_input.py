@@ -18,6 +18,7 @@ from lakehouse.sources.recording import read_recording
 from lakehouse.sources.storage_tree import read_tree
 
 _HEAD = 400  # messages at the beginning, from which a format is detected: a file that grows keeps them
+_ROWS = 50_000  # those from which other settings of the producer are
 
 
 def detected_format(path: Path) -> Guess:
@@ -44,10 +45,22 @@ def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[s
     if "compression" in row.options and "compression" not in options:
         head = [message for message in islice(read_recording(path), _HEAD) if message.value]
         options = {**options, **shown_compression(head, format)}
+    if row.shown_options is not None:
+        options = {**row.shown_options()(islice(read_recording(path), _ROWS), options), **options}
+    options = {**_shown_server(path, format), **options}
     detected = row.detected
     if detected is not None and options.get(detected.name, "auto") == "auto":
         return {**options, detected.name: "true" if _shows(detected, path, format, options) else "false"}
     return dict(options)
+
+
+def _shown_server(path: Path, format: str) -> dict[str, str]:
+    """The kind of server that the first messages name, as its option."""
+    tells_rules = FORMATS[format].tells_rules
+    if tells_rules is None:
+        return {}
+    told = {server for server in map(tells_rules(), islice(read_recording(path), _HEAD)) if server}
+    return {"server": told.pop()} if len(told) == 1 else {}
 
 
 def read_input(path: Path, format: str, options: Mapping[str, str]) -> Iterator[Message]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lakehouse.config.load import database_settings, kafka_options
 from lakehouse.config.models import SourceConfig
+from lakehouse.discovery.config_text import option_text
 from lakehouse.discovery.detect_format import are_alike, guess_format
 from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.discovery.findings import FAIL, OK, WARN, Finding, error_finding
@@ -239,8 +240,25 @@ def _message_findings(name: str, source: SourceConfig, messages: list[Message]) 
     for setting in harmful:
         yield Finding(setting.what, name, setting.severity, setting.text, fix=setting.fix)
     yield from _server_findings(name, source, options)
+    yield from _mode_findings(name, source.format, options, messages)
     if not harmful:
         yield Finding("feed", name, OK, "the sample shows no setting that destroys anything")
+
+
+def _mode_findings(
+    name: str, format: str, options: Mapping[str, str], messages: list[Message]
+) -> Iterator[Finding]:
+    """Options that the messages show to be other than the YAML says."""
+    row = FORMATS[format]
+    shown = row.shown_options()(messages, options) if row.shown_options is not None else {}
+    for option, value in shown.items():
+        told = row.options[option]
+        spelled, configured = (told.spelled or (option,))[0], options.get(option) or told.default
+        if configured != value:
+            text = f"the messages show {spelled} {value!r}, the YAML says {configured!r}"
+            line = f"{spelled}: {option_text(value)}"
+            fix = line if option == "time_zone" else f"options: {{{line}}}"
+            yield Finding("settings", name, FAIL, text, fix=f"write {fix}, then rebuild silver")
 
 
 def _server_findings(name: str, source: SourceConfig, options: Mapping[str, str]) -> Iterator[Finding]:

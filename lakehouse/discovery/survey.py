@@ -60,7 +60,8 @@ class Survey:
     `split_keys` counts changes whose key came from another partition before, `reinserted` inserts of a key
     that exists already, `claim_checks` messages that name a claim-check file. `created` are the tables that
     DDL statements make, `first_dead` the place of each code's first dead letter. `servers` are the kinds
-    of server that messages show: mysql, mariadb, or none.
+    of server that messages show: mysql, mariadb, or none. `streamed` counts changes that are no snapshot's,
+    `in_transactions` those that name their transaction.
     """
 
     format: str
@@ -69,6 +70,8 @@ class Survey:
     tables: dict[Name, TableSample] = field(default_factory=dict)
     ddl: int = 0
     watermarks: int = 0
+    streamed: int = 0
+    in_transactions: int = 0
     dead_letters: Counter[str] = field(default_factory=Counter)
     first_dead: dict[str, Place] = field(default_factory=dict)
     split_keys: int = 0
@@ -137,11 +140,14 @@ def _names_files(message: Message, survey: Survey) -> bool:
 def _count_event(survey: Survey, message: Message, event: Event) -> None:
     match event:
         case RowChange():
+            survey.streamed += event.op != "snapshot"
+            survey.in_transactions += any(flag.startswith("tx=") for flag in event.flags)
             _count_row(survey.tables.setdefault((event.database, event.table), TableSample()), event)
             _count_key(survey, message, event)
         case SchemaChange():
             survey.ddl += 1
-            survey.created |= created_by(event)
+            if event.kind != "snapshot":  # it shows a table that was there, whose rows may be left out
+                survey.created |= created_by(event)
             if event.table is not None and (event.database, event.table) in survey.tables:
                 survey.tables[event.database, event.table].ddl += 1
         case Watermark():

@@ -198,6 +198,7 @@ FORMATS: dict[str, Format] = {
         schema_encodings=("canal",),
         redelivery=Redelivery("id", 1, 2_000_000, "ts"),
         logged=_later("canal.flat_message", "logged"),
+        shown_options=_later("canal.shown_zone", "flat_zone"),
         shape="canal-json",
         tells_rules=_later("canal.flat_message", "rules_told"),
     ),
@@ -211,6 +212,7 @@ FORMATS: dict[str, Format] = {
         schema_encodings=("canal-protobuf",),
         tells_inserts=True,
         tells_servers=True,
+        shown_options=_later("canal.shown_zone", "packed_zone"),
         tells_rules=_later("canal.protobuf", "rules_told"),
     ),
     "debezium": Format(
@@ -224,6 +226,7 @@ FORMATS: dict[str, Format] = {
         tells_inserts=True,
         transactions=_later("debezium.transactions", "TRANSACTIONS"),
         tells_servers=True,
+        shown_options=_later("debezium.shown_modes", "shown_modes"),
         untyped_question="No schema is embedded in the messages. What are the connector's modes? These are "
         "its defaults.",
         tells_rules=_later("debezium.envelope", "rules_told"),

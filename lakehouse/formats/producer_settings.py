@@ -105,6 +105,15 @@ DEBEZIUM: Settings = {
     "post.processors": Setting(
         None, ".+", "a column that is read again has a later value than its change gave it"
     ),
+    "snapshot.include.collection.list": Setting(
+        None, ".+", "tables that the snapshot leaves out are taken for empty ones"
+    ),
+    "snapshot.select.statement.overrides": Setting(
+        None, ".+", "rows that the snapshot's query leaves out are taken for none"
+    ),
+    "converters": Setting(
+        None, ".+", "a converter may send other values: 1 for any number but 0, a real date for a zero one"
+    ),
     "message.key.columns": Setting(
         None, ".+", "rows of a snapshot that share such a key are told apart by nothing: their table is held"
     ),

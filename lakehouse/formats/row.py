@@ -205,6 +205,7 @@ class Format(NamedTuple):
         counts_partitions       each partition has watermarks of its own, so that their number matters
     Configuration
         options, detected       what the messages do not tell, and which of it they show after all
+        shown_options           the options that a sample of messages shows to be others than those said
         tells_time_zone         messages name the zone of TIMESTAMP text, so that the option seldom matters
         producer                what is the same in all formats of a family
         harmful_settings        settings of the producer that can destroy something
@@ -239,6 +240,7 @@ class Format(NamedTuple):
     tells_inserts: bool = False
     counts_partitions: bool = False
     detected: DetectedOption | None = None
+    shown_options: Callable[[], Callable[[Iterable[Message], Options], dict[str, str]]] | None = None
     tells_time_zone: bool = False
     caveats: tuple[Caveat, ...] = ()
     shape: str = ""

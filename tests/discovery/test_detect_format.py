@@ -103,8 +103,8 @@ def test_a_sample_is_bounded_and_has_the_beginning_the_middle_and_the_end() -> N
             "ticdc-canal-json/classic-v9.0.0-beta.1/big.claim-check.none.jsonl.gz",
             ["warn images", "warn deletes", "fail claim check", "fail dead letters unresolved"],
         ),
-        ("canal/inventory.jsonl.gz", []),
-        ("canal/inventory.3p.jsonl.gz", []),
+        ("canal/inventory.jsonl.gz", ["fail server"]),
+        ("canal/inventory.3p.jsonl.gz", ["fail server"]),
     ],
 )
 def test_a_sample_shows_what_its_producer_leaves_out(path: str, shown: list[str]) -> None:

@@ -1,7 +1,7 @@
 """`lakehouse doctor`: each thing that can be wrong is found, said, and told what to do about."""
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +282,34 @@ def test_the_default_rules_are_said(tmp_path: Path) -> None:
 
     text = "mysql's rules convert values, since nothing else is said"
     assert told(found, "server") == [("server", "ok", text)]
+
+
+@pytest.mark.parametrize(
+    ("said", "state"), [("", "fail"), ("options: {decimal_handling_mode: string}\n", "ok")]
+)
+def test_a_mode_that_the_yaml_does_not_say_is_told(tmp_path: Path, said: str, state: str) -> None:
+    recording = debezium(tmp_path, {})
+    column = {"name": "id", "typeName": "DECIMAL", "length": 10, "scale": 2}
+    table = {"type": "CREATE", "id": "d.t", "table": {"columns": [column]}}
+    body = {
+        "source": {"file": "bin.000001", "pos": 4, "db": "d", "table": "t"},
+        "ddl": "",
+        "tableChanges": [table],
+    }
+    lines = [json.loads(recording.read_text())]
+    row = json.loads(b64decode(lines[0]["value_b64"]))
+    for value in (row | {"after": {"id": "12.34"}}, body):
+        packed = b64encode(json.dumps(value).encode()).decode()
+        lines.append(lines[0] | {"offset": len(lines), "value_b64": packed})
+    recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    configs = configured(tmp_path / "c", f"format: debezium\ntables: auto\n{said}recording: {recording}\n")
+
+    found = doctor(configs, quiet, no_session, lake=str(tmp_path / "lake"))
+
+    text = "the messages show decimal.handling.mode 'string', the YAML says 'precise'"
+    assert [finding["text"] for finding in found if finding["check"] == "settings"] == [text] * (
+        state == "fail"
+    )
 
 
 def test_a_source_s_database_says_what_a_snapshot_would_read(

@@ -56,6 +56,54 @@ def test_an_input_tells_its_format_and_compression(path: str, format: str) -> No
         assert shown_options(DATA / path, format, {"compression": "none"})["compression"] == "none"
 
 
+@pytest.mark.parametrize(
+    ("path", "format", "told"),
+    [
+        ("debezium/inventory/noschema.jsonl.gz", "debezium", {"server": "mariadb"}),
+        ("debezium/inventory/withschema.jsonl.gz", "debezium", {"server": "mariadb"}),
+        ("canal/inventory.jsonl.gz", "canal", {"server": "mariadb"}),
+        ("canal-protobuf/inventory.jsonl.gz", "canal-protobuf", {"server": "mariadb"}),
+        ("canal/orders_small.jsonl.gz", "canal", {}),
+        ("dts/inventory/stream.jsonl.gz", "tencent-dts", {"server": "mariadb"}),
+    ],
+)
+def test_an_input_tells_whose_server_it_is_of_unless_it_is_said(
+    path: str, format: str, told: dict[str, str]
+) -> None:
+    """Values are converted by its rules."""
+    assert shown_options(DATA / path, format, {}) == told
+    said = {"server": "mysql 8.0"}
+    assert shown_options(DATA / path, format, said) == said
+
+
+def test_a_recording_tells_its_connector_s_modes_unless_they_are_said(tmp_path: Path) -> None:
+    source = {"file": "bin.000001", "pos": 4, "row": 0, "db": "d", "table": "t", "server_id": 7}
+    table = {
+        "type": "CREATE",
+        "id": "d.t",
+        "table": {"columns": [{"name": "n", "typeName": "DECIMAL", "scale": 2}]},
+    }
+    sent = [
+        {"source": source, "ddl": "CREATE TABLE t (n DECIMAL(10,2))", "tableChanges": [table]},
+        {"source": source | {"pos": 40}, "op": "c", "before": None, "after": {"n": "12.34"}},
+    ]
+    lines = [
+        {
+            "topic": "t",
+            "partition": 0,
+            "offset": offset,
+            "value_b64": b64encode(json.dumps(one).encode()).decode(),
+        }
+        for offset, one in enumerate(sent)
+    ]
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    assert shown_options(path, "debezium", {}) == {"decimal_handling_mode": "string"}
+    said = {"decimal_handling_mode": "double"}
+    assert shown_options(path, "debezium", said) == said
+
+
 def test_a_message_without_the_extension_has_no_place_in_a_feed_that_has_it(tmp_path: Path) -> None:
     row = {
         "database": "d",

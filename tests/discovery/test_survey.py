@@ -1,11 +1,13 @@
 """The advice that a survey's findings give is one that the feed's own producer can follow."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
-from lakehouse.discovery.survey import Place, Survey, TableSample, producer_findings
+from lakehouse.discovery.survey import Place, Survey, TableSample, producer_findings, survey_messages
 from lakehouse.formats import FORMATS
+from tests.support.debezium_records import SOURCE, message, row
 
 TICDC = next(row.producer for row in FORMATS.values() if row.framed)
 OTHERS = sorted(name for name, row in FORMATS.items() if row.producer.server != TICDC.server)
@@ -52,3 +54,21 @@ def test_no_other_producer_is_told_a_setting_of_ticdc(format: str) -> None:
     assert found["partitioning"] == "hash by the table or its primary key, or use one partition"
     assert found.get("watermarks", "write consistency: eventual") == "write consistency: eventual"
     assert not any("changefeed" in fix or "dispatch" in fix or "handle-key" in fix for fix in found.values())
+
+
+def test_a_snapshot_that_shows_a_table_and_none_of_its_rows_leaves_open_whether_it_had_some() -> None:
+    """snapshot.include.collection.list, or a snapshot of schemas alone: the CREATE TABLE is of an old one."""
+    place = SOURCE | {"snapshot": "true", "server_id": 0}
+    sent: list[Any] = [
+        {"source": place | {"table": table}, "databaseName": "d", "ddl": f"CREATE TABLE {table} (id INT)"}
+        for table in ("t", "left_out")
+    ]
+    sent.append(row("r", None, {"id": 1}, **place))
+    sent += [row("c", None, {"id": 2}, table=table, pos=900) for table in ("t", "left_out", "young")]
+    sent.append(
+        {"source": SOURCE | {"table": "young"}, "databaseName": "d", "ddl": "CREATE TABLE young (id INT)"}
+    )
+
+    survey = survey_messages([message(value, {"id": 1}) for value in sent], "debezium", {})
+
+    assert survey.older_tables() == ["d.left_out"]

@@ -20,6 +20,8 @@ from lakehouse.errors import ConfigError
 from lakehouse.events import RowChange
 from lakehouse.sources.recording import read_recording, write_recording
 from tests.discovery.test_doctor import debezium
+from tests.formats.canal.test_shown_zone import flat, printed
+from tests.support.debezium_records import message, row
 from tests.support.open_feed import OpenFeed
 from tests.support.paths import DATA
 
@@ -259,3 +261,33 @@ def test_the_server_is_written_where_messages_show_it_and_asked_for_where_not(
     look(tmp_path / "c", recording=debezium(tmp_path, source), format="debezium", name="shop")
 
     assert expected in (tmp_path / "c/sources/shop.yml").read_text()
+
+
+def test_a_zone_that_rows_show_is_written_and_not_asked_for(tmp_path: Path) -> None:
+    sent = [flat(number, printed(number, 8 * 3600)) for number in range(5)]
+    write_recording(sent, tmp_path / "r.jsonl")
+
+    look(tmp_path / "c", recording=tmp_path / "r.jsonl", name="shop")
+
+    text = (tmp_path / "c/sources/shop.yml").read_text()
+    assert '\ntime_zone: "+08:00"\n' in text
+    assert "In which zone" not in text
+    assert load(tmp_path / "c").sources["shop"].time_zone == "+08:00"
+
+
+@pytest.mark.parametrize(
+    ("transaction", "op", "is_eventual"), [(None, "c", True), ("g:1", "c", False), (None, "r", False)]
+)
+def test_a_feed_whose_rows_name_no_transaction_has_no_watermark_to_wait_for(
+    tmp_path: Path, transaction: str | None, op: str, is_eventual: bool
+) -> None:
+    named = None if transaction is None else {"id": transaction, "total_order": 1}
+    write_recording(
+        [message(row(op, None, {"id": 1}) | {"transaction": named}, {"id": 1})], tmp_path / "r.jsonl"
+    )
+
+    look(tmp_path / "c", recording=tmp_path / "r.jsonl", format="debezium", name="shop")
+
+    text = (tmp_path / "c/sources/shop.yml").read_text()
+    assert ("\nconsistency: eventual\n" in text) == is_eventual
+    assert check(tmp_path / "c")[0] == []

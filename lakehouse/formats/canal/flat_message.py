@@ -29,6 +29,7 @@ from lakehouse.formats.canal.values import (
     image,
     is_bytes,
     is_doubtful,
+    is_of_mariadb,
     is_spelled,
     is_statement,
     reading,
@@ -236,14 +237,20 @@ def logged(message: Message) -> Logged | None:
 
 class _Origin(msgspec.Struct):
     gtid: str | None = None
+    mysqlType: dict[str, str] | None = None
+    sqlType: dict[str, int] | None = None
 
 
 _ORIGIN = msgspec.json.Decoder(_Origin)
 
 
 def rules_told(message: Message) -> str | None:
-    """Whose server it is, by its GTID, which Canal sends where it reads by GTID."""
+    """Whose server it is, by its GTID, which Canal sends where it reads by GTID, or by a column's type."""
     try:
-        return rules_of_gtid(_ORIGIN.decode(message.value or b"{}").gtid)
+        wire = _ORIGIN.decode(message.value or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    codes = wire.sqlType or {}
+    if any(is_of_mariadb(text, codes.get(name)) for name, text in (wire.mysqlType or {}).items()):
+        return "mariadb"
+    return rules_of_gtid(wire.gtid)

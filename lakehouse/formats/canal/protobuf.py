@@ -34,6 +34,7 @@ from lakehouse.formats.canal.values import (
     Reading,
     image,
     is_doubtful,
+    is_of_mariadb,
     is_spelled,
     is_statement,
     reading,
@@ -362,9 +363,20 @@ def _partial(which: str, shape: _Shape, other: _Shape | None = None) -> tuple[st
 
 
 def rules_told(message: Message) -> str | None:
-    """Whose server it is, by its GTID, which Canal sends where it reads by GTID."""
+    """Whose server it is, by its GTID, which Canal sends where it reads by GTID, or by a column's type."""
     try:
-        gtids = [wire.Entry.FromString(data).header.gtid for data in _entries(message.value)]
+        entries = [wire.Entry.FromString(data) for data in _entries(message.value)]
+        rows = [row for entry in entries for row in _first_row(entry)]
     except (DecodeError, ProtobufError):
         return None
-    return next((rules for gtid in gtids if (rules := rules_of_gtid(gtid)) is not None), None)
+    columns = [column for row in rows for column in (*row.beforeColumns[:], *row.afterColumns[:])]
+    if any(is_of_mariadb(column.mysqlType, column.sqlType) for column in columns):
+        return "mariadb"
+    told = (rules_of_gtid(entry.header.gtid) for entry in entries)
+    return next((rules for rules in told if rules is not None), None)
+
+
+def _first_row(entry: wire.Entry) -> Sequence[wire.RowData]:
+    if entry.entryType != wire.ENTRY_ROWDATA:
+        return []
+    return wire.RowChange.FromString(entry.storeValue).rowDatas[:1]

@@ -83,6 +83,15 @@ def is_spelled(type_text: str, code: int | None) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=4096)
+def is_of_mariadb(type_text: str, code: int | None) -> bool:
+    """Whether only a MariaDB has a column of this `mysqlType` and `sqlType`: one of its own types, or JSON
+    that is a TEXT in the binlog.
+    """
+    kind = parse_type(type_text)
+    return kind.base in PRINTED or (kind.family == "json" and code in _BYTES)
+
+
 def is_doubtful(data: bytes) -> bool:
     """Whether a message may hold values that Canal has changed: text in another charset than UTF-8, dates in
     JSON.

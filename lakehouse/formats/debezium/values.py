@@ -8,8 +8,8 @@ determines.
     binary.handling.mode       bytes: base64               base64, base64-url-safe, hex (text in the schema)
     bigint.unsigned.handling…  long: wraps below zero      precise: a Decimal; the value itself shows which
 
-With an embedded schema only a negative integer, a double in mode `double`, a Decimal of scale 0 with 20
-digits or none told and text in a binary mode that is not base64 stay open, unless
+With an embedded schema only a negative integer, a double in mode `double` or of many digits, a Decimal of
+scale 0 with 20 digits or none told and text in a binary mode that is not base64 stay open, unless
 `column.propagate.source.type` tells the column's own type. Encoding of a row that stays open: `debezium`, or
 `debezium/MODE=…,MODE=…` for what differs from the defaults.
 """
@@ -35,6 +35,7 @@ from lakehouse.formats.debezium.connect_schema import (
 )
 from lakehouse.formats.debezium.envelope import is_metadata
 from lakehouse.values.decode_with_schema import CUT_UUIDS, OLD_CONNECTOR
+from lakehouse.values.scalars import DOUBLE_DIGITS
 
 
 class Modes(NamedTuple):
@@ -119,6 +120,14 @@ def _begins_with_zeros(value: Any) -> bool:
     return type(value) is str and value.startswith("00")
 
 
+def _may_be_rounded(value: Any) -> bool:
+    """Whether a double has more digits than every double keeps. In mode `double`, which nothing tells, it may
+    have been another DECIMAL. (A long number is text by now, but for one that is written with a positive
+    exponent.)
+    """
+    return type(value) is str or abs(value) >= 10**DOUBLE_DIGITS
+
+
 def _may_be_doubtful(value: Any, test: Test | None) -> bool:
     """Whether a time is negative, or as `test` says."""
     return str(value).startswith("-") or (test is not None and test(value))
@@ -141,7 +150,8 @@ def _plain(field: Field, own: str, chosen: Modes) -> Column:
             opened = own.startswith(("decimal", "numeric")) or (
                 not own and field.type == "double" and chosen.decimal == "double"
             )
-            return Column(float, always) if opened else Column(float, None, field.type)
+            rounds = _may_be_rounded if field.type == "double" and not own else None
+            return Column(float, always) if opened else Column(float, rounds, field.type)
         case "int64":
             return (
                 Column(unsigned)

@@ -30,7 +30,9 @@ def try_recording(
         raise ConfigError(f"--format {format_}: expected one of {', '.join(FORMATS)}")
     if not path.exists():
         raise ConfigError(f"{path}: expected a recording, found nothing")
-    options = shown_options(path, format_, options)
+    said, options = options, shown_options(path, format_, options)
+    if not FORMATS[format_].reads_files:
+        _tell_settings(path, said, options, progress)
     if consistency == "resolved" and not has_watermark(path, format_, options):
         progress(f"{path}: it sends no watermark: gold shows all that has arrived (--consistency eventual)")
         consistency = "eventual"
@@ -39,6 +41,17 @@ def try_recording(
         has_flock(lake)  # says at once, before Spark starts, when the folder can't be written
     progress(f"lake    {lake}: starting Spark")
     return run_once(get_session(), source, LAYERS, Stop(), progress=progress)
+
+
+def _tell_settings(path: Path, said: Mapping[str, str], shown: Mapping[str, str], progress: Progress) -> None:
+    """Tell the settings of the producer that decide what values are, where messages alone show them."""
+    others = [
+        f"{name}={value}"
+        for name, value in shown.items()
+        if name not in said and name.endswith(("_mode", "time_zone"))
+    ]
+    if others:
+        progress(f"{path}: its messages show {', '.join(others)}; --option NAME=VALUE says otherwise")
 
 
 def source_of_path(

@@ -13,7 +13,9 @@ from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.binlog import ROLLED_BACK
 from lakehouse.formats.canal.flat_message import decode
+from lakehouse.formats.canal.flat_message import rules_told as rules_of_flat
 from lakehouse.formats.canal.protobuf import decode as decode_packet
+from lakehouse.formats.canal.protobuf import rules_told as rules_of_packet
 from lakehouse.formats.canal.values import document_of_latin1
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
@@ -666,3 +668,30 @@ def test_a_json_document_is_text_whether_or_not_its_bytes_are_spelled_as_charact
     document = document_of_latin1(text)
 
     assert document == text.replace("Ã©", "é")
+
+
+# Whose server it is
+
+
+@pytest.mark.parametrize(
+    ("type", "code", "server"),
+    [
+        ("json", 2004, "mariadb"),
+        ("JSON", -4, "mariadb"),
+        ("json", 12, None),
+        ("json", 1111, None),
+        ("inet6", 1, "mariadb"),
+        ("blob", 2004, None),
+    ],
+)
+def test_a_type_that_only_a_mariadb_has_tells_the_server(type: str, code: int, server: str | None) -> None:
+    """Its JSON is a TEXT in the binlog, so that Canal takes it for bytes; MySQL's has a type of its own, of
+    which a NULL has the code OTHER.
+    """
+    types, codes = {"id": "int", "c": type}, {"id": 4, "c": code}
+    body = {"type": "INSERT", "mysqlType": types, "sqlType": codes, "gtid": ""}
+    columns = [wire.Column(name="c", mysqlType=type, sqlType=code, isNull=True)]
+    packed = packet(wire.RowChange(eventType="EVENT_DELETE", rowDatas=[wire.RowData(beforeColumns=columns)]))
+
+    assert rules_of_flat(Message("t", 0, 0, None, dumps(body))) == server
+    assert rules_of_packet(packed) == server

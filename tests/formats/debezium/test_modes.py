@@ -321,11 +321,12 @@ def test_a_double_of_more_digits_than_doubles_keep_is_no_decimal(number: float) 
     """decimal.handling.mode=double, which nothing tells: 100000000000000000.01 is 1e17 by then."""
     type_, fields = parse_type("decimal(36,18)"), [{"field": "c", "type": "double"}]
     bare = one(message(row("c", None, {"c": number})))
+    unsaid = one(message(with_schema({"c": number}, fields)))
     told = one(message(with_schema({"c": number}, fields)), decimal_handling_mode="double")
 
-    assert [resolve(event.after["c"], type_, event.encoding) for event in (bare, told)] == [
+    assert [resolve(event.after["c"], type_, event.encoding) for event in (bare, unsaid, told)] == [
         {"double": number}
-    ] * 2
+    ] * 3
 
 
 def test_a_scale_that_no_server_has_fills_no_memory() -> None:
