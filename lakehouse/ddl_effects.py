@@ -110,6 +110,21 @@ class Retype:
 
 
 @dataclass(frozen=True, slots=True)
+class Numbered:
+    """A column that was not AUTO_INCREMENT became it: rows that have 0 there get the next numbers, in an
+    order that no message tells.
+    """
+
+    column_id: int
+    name: str
+
+    @property
+    def problem(self) -> str:
+        """What is wrong where there is such a row."""
+        return f"column {self.name}: AUTO_INCREMENT numbers the rows that have 0"
+
+
+@dataclass(frozen=True, slots=True)
 class Rekey:
     """Other columns identify a row from here on."""
 
@@ -139,4 +154,4 @@ class Unknowable:
     reason: str
 
 
-Effect = Fill | ImpliedFill | Drop | Forget | Retype | Rekey | RemoveRows | Clear | Unknowable
+Effect = Fill | ImpliedFill | Drop | Forget | Retype | Numbered | Rekey | RemoveRows | Clear | Unknowable

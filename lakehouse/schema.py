@@ -7,7 +7,7 @@ columns by id, so they survive renames. Type words are MySQL's own, lower case, 
 import functools
 import re
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 INTEGERS = tuple(INTEGER_BITS)
@@ -109,7 +109,9 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `default` and `expression` are SQL text; `generated` is None, "virtual" or "stored"."""
+    """One column. `default` and `expression` are SQL text; `generated` is None, "virtual" or "stored".
+    `auto_increment` is what statements say of it: messages don't.
+    """
 
     id: int
     name: str
@@ -119,6 +121,7 @@ class Column:
     generated: str | None = None
     expression: str | None = None
     comment: str | None = None
+    auto_increment: bool = field(default=False, compare=False)
 
     @property
     def is_never_null(self) -> bool:

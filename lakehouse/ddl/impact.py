@@ -27,6 +27,7 @@ from lakehouse.ddl_effects import (
     Fill,
     Forget,
     ImpliedFill,
+    Numbered,
     Rekey,
     RemoveRows,
     Retype,
@@ -186,5 +187,5 @@ def _word(table: Table, effect: Effect) -> str:
             return "rewrite"
         case Clear() | RemoveRows():
             return "remove"
-        case Drop():
+        case Drop() | Numbered():
             return "in_place"

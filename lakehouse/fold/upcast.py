@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, ImpliedFill, RemoveRows, Retype
+from lakehouse.ddl_effects import (
+    Clear,
+    Drop,
+    Effect,
+    Fill,
+    Forget,
+    ImpliedFill,
+    Numbered,
+    RemoveRows,
+    Retype,
+)
 from lakehouse.events import Position
 from lakehouse.fold.continuity import Continuity
 from lakehouse.lineage import Lineage
@@ -156,6 +166,8 @@ def _move(effect: Effect, before: TableSchema, upstream: Upstream) -> Move | Non
             return _drop(effect.column_id)
         case Retype():
             return _retype(effect, before, upstream)
+        case Numbered():
+            return _numbered(effect)
         case RemoveRows():
             return _remove_rows(effect, before)
         case Clear():
@@ -223,6 +235,15 @@ def _retype(effect: Retype, before: TableSchema, upstream: Upstream) -> Move | N
     return move
 
 
+def _numbered(effect: Numbered) -> Move:
+    def move(row: Row) -> Row:
+        if row.get(effect.column_id) == 0:
+            row[LOST] = row.get(LOST, frozenset()) | {effect.problem}
+        return row
+
+    return move
+
+
 def retyping(effect: Retype, before: TableSchema) -> str:
     """The column and the types of a conversion, in words."""
     column = before.by_id(effect.column_id)
@@ -243,7 +264,7 @@ def _may_lose(effect: Effect, upstream: Upstream) -> bool:
         return effect.unknown(upstream.server, upstream.version) is not None
     if isinstance(effect, Retype):
         return may_be_unknowable(effect.old, effect.new, server=upstream.server)
-    return isinstance(effect, RemoveRows)
+    return isinstance(effect, RemoveRows | Numbered)
 
 
 def lost_since(lineage: Lineage, problem: str, at: Position) -> Position | None:
@@ -264,6 +285,8 @@ def _is_about(effect: Effect, before: TableSchema, problem: str) -> bool:
     match effect:
         case RemoveRows():
             return problem == unknown_members(effect)
+        case Numbered():
+            return problem == effect.problem
         case Retype():
             return problem.startswith(f"{retyping(effect, before)}: ")
         case ImpliedFill():

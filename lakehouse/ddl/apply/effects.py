@@ -17,6 +17,7 @@ from lakehouse.ddl_effects import (
     Effect,
     Fill,
     ImpliedFill,
+    Numbered,
     RemoveRows,
     Retype,
     Unknowable,
@@ -81,7 +82,9 @@ def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
     computed = new.generated == "stored" and (old.generated != "stored" or spaceless(old) != spaceless(new))
     if computed or (old.generated == "virtual" and new.generated is None):
         effects += forgotten(new)
-    if auto_increment and not old.not_null:
+    if auto_increment and old.not_null and not old.auto_increment:
+        effects += (Numbered(new.id, new.name),)
+    elif auto_increment and not old.not_null:
         effects += (Unknowable(f"column {new.name}: AUTO_INCREMENT numbers the rows that have NULL"),)
     return effects
 

@@ -343,6 +343,7 @@ def _column(definition: ColumnDef, column_id: int, table_charset: str | None) ->
         generated=definition.generated,
         expression=definition.expression,
         comment=definition.comment,
+        auto_increment=definition.auto_increment,
     )
 
 

@@ -18,6 +18,7 @@ EFFECTS = {
     "Drop": "removes a column",
     "Forget": "a column's values are not known from here on",
     "Retype": "converts a column's values",
+    "Numbered": "numbers the rows that have 0",
     "Rekey": "another key identifies rows",
     "RemoveRows": "removes the rows of partitions",
     "Clear": "removes all rows",
