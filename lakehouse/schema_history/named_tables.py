@@ -19,7 +19,11 @@ from lakehouse.lineage import Name
 from lakehouse.schema import name_key
 
 
-@functools.lru_cache(maxsize=8192)
+# a history is read in the same order each time: one with more statements than are kept would find none of them
+STATEMENTS = 65_536  # of 2 KB in the mean, where their texts have 150 characters
+
+
+@functools.lru_cache(maxsize=STATEMENTS)
 def statements_of(sql: str) -> tuple[E.Statement, ...]:
     """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
     return tuple(read(sql))
