@@ -18,9 +18,9 @@ from lakehouse.errors import DdlError
 from lakehouse.lineage import Name
 from lakehouse.schema import name_key
 
-
-# a history is read in the same order each time: one with more statements than are kept would find none of them
-STATEMENTS = 65_536  # of 2 KB in the mean, where their texts have 150 characters
+# a history is read in the same order each time, so that one of more statements would find none of them. A
+# statement of 150 characters takes 2 KB
+STATEMENTS = 65_536
 
 
 @functools.lru_cache(maxsize=STATEMENTS)

@@ -90,7 +90,11 @@ def test_what_rows_tell_of_a_held_table_leaves_its_columns_at_the_source_known(k
     """Undeclared columns that were inferred, and a snapshot of a table without a key that clears nothing."""
     create = "CREATE TABLE t (id INT PRIMARY KEY)" if keyed else "CREATE TABLE t (id INT)"
     told = [{"name": "id", "type": "int"}, {"name": "b", "type": "int"}, {"name": "c", "type": "int"}]
-    lineage = Lineage("d.t@1", [Step((0, 1, 2, 0, 0, 0), table_schema(create))], [Interval(("d", "t"), (0, 1, 2, 0, 0, 0), None)])
+    lineage = Lineage(
+        "d.t@1",
+        [Step((0, 1, 2, 0, 0, 0), table_schema(create))],
+        [Interval(("d", "t"), (0, 1, 2, 0, 0, 0), None)],
+    )
     alter = Record("ddl", "d", "t", (0, 3, 2, 0, 0, 0), "ALTER TABLE t ADD b INT")
     rule_on_alter(lineage, read_alter(alter), alter, HOLDS).apply(lineage)
     seen = Record("inferred", "d", "t", (0, 4, 2, 0, 0, 0), ddl=None, columns=told)
