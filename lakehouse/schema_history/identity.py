@@ -13,6 +13,7 @@ the id, wherever it is known to begin now.
     CREATE at 30 comes late    t@0 ends at 30; the one that begins there has an id of its own
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from lakehouse.events import Position
@@ -26,9 +27,14 @@ def with_known_ids(history: History, beginnings: Iterable[Beginning]) -> History
     """
     given: dict[int, str] = {}
     used: set[str] = set()
+    named = defaultdict[Name, list[Lineage]](list)
+    for lineage in history.lineages:
+        for name in dict.fromkeys(interval.name for interval in lineage.intervals):
+            named[name].append(lineage)
     for one in beginnings:
         used.add(one.lineage)
-        found = lineage_at(history, (one.database, one.table), one.position)
+        name = (one.database, one.table)
+        found = lineage_at(named.get(name, ()), name, one.position)
         if found is not None:
             given.setdefault(id(found), one.lineage)
     for lineage in history.lineages:
@@ -37,12 +43,12 @@ def with_known_ids(history: History, beginnings: Iterable[Beginning]) -> History
     return history
 
 
-def lineage_at(history: History, name: Name, position: Position) -> Lineage | None:
-    """The lineage that has the name at a place, or begins to have it there."""
+def lineage_at(lineages: Iterable[Lineage], name: Name, position: Position) -> Lineage | None:
+    """The one of the lineages that has the name at a place, or begins to have it there."""
     return next(
         (
             lineage
-            for lineage in history.lineages
+            for lineage in lineages
             for interval in lineage.intervals
             if interval.name == name
             and interval.low <= position

@@ -18,8 +18,12 @@ from lakehouse.errors import DdlError
 from lakehouse.lineage import Name
 from lakehouse.schema import name_key
 
+# a history is read in the same order each time, so that one of more statements would find none of them. A
+# statement of 150 characters takes 2 KB
+STATEMENTS = 65_536
 
-@functools.lru_cache(maxsize=8192)
+
+@functools.lru_cache(maxsize=STATEMENTS)
 def statements_of(sql: str) -> tuple[E.Statement, ...]:
     """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
     return tuple(read(sql))

@@ -15,7 +15,7 @@ from lakehouse.ddl_effects import Clear, Rekey, Retype
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage, Step
-from lakehouse.schema import ColumnType, TableSchema, name_key
+from lakehouse.schema import Column, ColumnType, TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
     after_snapshot,
@@ -175,16 +175,21 @@ def rule_on_inferred(lineage: Lineage, record: Record) -> Ruling:
     """The step that adds columns which rows have had for long and no DDL has added, where the rows begin to
     have them. What rows of before have in them, no statement tells and no message: they have no such cell.
     """
-    schema = lineage.steps[-1].schema
-    added = [column for column in recorded_schema(record).columns if schema.column(column.name) is None]
+    schema, source = lineage.steps[-1].schema, lineage.source_schema
+    added = _lacking_in(schema, record)
     if not schema.columns or not added:
         return NOTHING
-    following = with_columns(schema, added)
     names = ", ".join(column.name for column in added)
     return Ruling(
-        steps=(Step(record.position, following),),
+        steps=(Step(record.position, with_columns(schema, added)),),
         notes=(f"no DDL has added {names}: inferred from the rows",),
+        beyond=None if source is None else with_columns(source, _lacking_in(source, record)),
     )
+
+
+def _lacking_in(schema: TableSchema, record: Record) -> list[Column]:
+    """The columns of a record that a schema does not have."""
+    return [column for column in recorded_schema(record).columns if schema.column(column.name) is None]
 
 
 def rule_on_snapshot(lineage: Lineage, record: Record) -> Ruling:
@@ -213,4 +218,4 @@ def rule_on_snapshot_of_some(lineage: Lineage, record: Record) -> Ruling:
     """
     if record.primary_key or lineage.key_names or lineage.steps[-1].schema.handle_key:
         return NOTHING
-    return Ruling(incomplete=((record.position, TWICE),))
+    return Ruling(incomplete=((record.position, TWICE),), beyond=lineage.source_schema)

@@ -86,7 +86,8 @@ def created_anew(reading: Reading | None, topics: Iterable[Topic]) -> list[str]:
 
 def come_back(reading: Reading, topics: Iterable[Topic]) -> list[str]:
     """Topics that were read before but not by this checkpoint, which would read them from their start."""
-    return [topic.name for topic in topics if topic.name in reading.ids and topic.name not in reading.topics]
+    known = frozenset(reading.topics)
+    return [topic.name for topic in topics if topic.name in reading.ids and topic.name not in known]
 
 
 def _is_another(reading: Reading, topic: Topic) -> bool:
@@ -207,10 +208,11 @@ def has_more(following: Iterable[NextOffset], reading: Reading) -> bool:
     reading was recorded. Of a partition that the reading does not know nothing is said, nor of a topic that
     is read no more.
     """
+    topics = frozenset(reading.topics)
     ends = {
         (topic, reading.incarnations.get(topic, ""), number): end
         for (topic, number), end in reading.following.items()
-        if topic in reading.topics
+        if topic in topics
     }
     return any(one.offset > ends[one.place] for one in following if one.place in ends)
 

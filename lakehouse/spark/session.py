@@ -44,6 +44,9 @@ _SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # a checksum file lists all files of its table else, for which a new table takes a Spark job more
     "spark.databricks.delta.allFilesInCrc.enabled": "false",
+    # of a window Spark holds so many rows (4,096 by default) outside of the memory that it manages: rows with
+    # large images fill the heap. What is beyond can be spilled
+    "spark.sql.windowExec.buffer.in.memory.threshold": "64",
     "spark.python.daemon.module": "lakehouse.spark.pipeline.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

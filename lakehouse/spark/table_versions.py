@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.errors import LakehouseError
 from lakehouse.ops.records.gold import TableEntry
-from lakehouse.spark.commit_files import newest_commits
+from lakehouse.spark.commit_files import metadata_id, newest_commits
 from lakehouse.spark.lake import Lake
 
 LOG = logging.getLogger(__name__)
@@ -24,6 +26,8 @@ SAME_ROWS = (
 )
 # so many commits are asked for, and where these are not all, so many more
 FEW, MANY = 16, 100_000
+# so much of a table's id is recorded: there is one for each table in each manifest
+ID_LENGTH = 8
 # above every version of a table
 NEWEST = 2**62
 TableName = tuple[str, str]
@@ -82,7 +86,7 @@ def local_commits(folder: Path, version: int) -> list[Commit]:
 
 def told_commits(spark: SparkSession, ref: str, version: int, *, few: int = FEW) -> list[Commit]:
     """The same, of any table, as DESCRIBE HISTORY tells it."""
-    for limit in (few, MANY):
+    for limit in sorted({few, FEW, MANY}):
         rows = spark.sql(f"DESCRIBE HISTORY {ref} LIMIT {limit}").select(*COMMIT).collect()
         if len(rows) < limit or rows[-1].version <= version + 1:
             break
@@ -116,14 +120,64 @@ def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
     return commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0].version
 
 
+class Newer(NamedTuple):
+    """The newest version of a gold table; whether Delta knows all commits behind some version, and whether
+    nothing but maintenance made them.
+    """
+
+    version: int
+    is_known: bool
+    is_alike: bool
+
+
+def newer_than(spark: SparkSession, lake: Lake, table: str, version: int) -> Newer:
+    """What came behind a version of a gold table, which mostly is the newest one."""
+    commits = commits_above(spark, lake, ("gold", table), version, few=1)
+    above = [one for one in commits if one.version > version]
+    is_known = len(above) == commits[0].version - version
+    is_alike = is_known and all(one.keeps_rows for one in above)
+    return Newer(commits[0].version, is_known=is_known, is_alike=is_alike)
+
+
 def newest_alike(spark: SparkSession, lake: Lake, table: str, version: int) -> int | None:
     """The newest version of a gold table where nothing but maintenance made those above this one; None where
     something else has, or Delta does not know all of them.
     """
-    commits = commits_above(spark, lake, ("gold", table), version)
-    above = [one for one in commits if one.version > version]
-    is_known = len(above) == commits[0].version - version
-    return commits[0].version if is_known and all(one.keeps_rows for one in above) else None
+    newer = newer_than(spark, lake, table, version)
+    return newer.version if newer.is_alike else None
+
+
+def table_id(spark: SparkSession, lake: Lake, table: str) -> str:
+    """How the id begins that Delta gave a gold table when it was made: one that was dropped and made again
+    has another.
+    """
+    folder = lake.folder(spark, "gold", table)
+    found = None if folder is None else metadata_id(folder)
+    if found is None:
+        row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("id").first()
+        found = "" if row is None else str(row[0])
+    return found[:ID_LENGTH]
+
+
+def is_another(spark: SparkSession, lake: Lake, entry: TableEntry) -> bool:
+    """Whether the Delta table is not the one that was published: somebody has dropped it, and made one of its
+    name, whose versions and rows are others.
+    """
+    return entry.table_id is not UNSET and table_id(spark, lake, entry.gold) != entry.table_id
+
+
+def why_out_of_reach(spark: SparkSession, lake: Lake, entry: TableEntry) -> str | None:
+    """Why Delta no longer has the version of a gold table that was published; None where it has."""
+    if not lake.exists(spark, "gold", entry.gold):
+        return "it was dropped"
+    if is_another(spark, lake, entry):
+        return "it was dropped, and another Delta table has its name"
+    newer = newer_than(spark, lake, entry.gold, entry.version)
+    if newer.is_known:
+        return None
+    if newer.version < entry.version:
+        return f"it was put back from an older copy: its newest version is {newer.version}"
+    return "Delta has cleaned up the log of that version, while others made newer ones"
 
 
 def has_same_rows(spark: SparkSession, lake: Lake, table: str, version: int) -> bool:
@@ -135,8 +189,14 @@ def read_published(spark: SparkSession, lake: Lake, entry: TableEntry) -> DataFr
     """The rows of a gold table as its manifest names them. Where only maintenance has come since, those of
     the newest version: a VACUUM leaves its files alone.
     """
-    version = newest_alike(spark, lake, entry.gold, entry.version)
-    return lake.read(spark, "gold", entry.gold, entry.version if version is None else version)
+    newer = newer_than(spark, lake, entry.gold, entry.version)
+    is_local = lake.folder(spark, "gold", entry.gold) is not None  # where it costs no query
+    if (is_local and is_another(spark, lake, entry)) or not newer.is_known:
+        raise LakehouseError(
+            f"gold.{entry.gold}: expected version {entry.version}, which was published, got none: "
+            f"{why_out_of_reach(spark, lake, entry)}; `lakehouse maintain` has the next run fold it again"
+        )
+    return lake.read(spark, "gold", entry.gold, newer.version if newer.is_alike else entry.version)
 
 
 def returned_to(spark: SparkSession, lake: Lake, table: str, version: int) -> int | None:

@@ -13,6 +13,8 @@ from lakehouse.ddl.parse.statements import read
 from lakehouse.lineage import Name
 from lakehouse.schema import TableSchema
 from lakehouse.schema_history.build import build
+from lakehouse.schema_history.identity import beginning_of, with_known_ids
+from lakehouse.schema_history.named_tables import statements_of
 from lakehouse.schema_history.schema_records import Record
 from tests.support.work import lines_run
 
@@ -49,6 +51,27 @@ def test_many_tables_at_one_position_cost_as_much_each_as_few() -> None:
     build(many, NoRows())  # statements are parsed once
 
     lines = [lines_run(partial(build, records, NoRows())) for records in (few, many)]
+
+    assert lines[1] < 5 * lines[0]
+
+
+def test_the_statements_of_two_thousand_tables_are_parsed_once() -> None:
+    texts = [f"DROP TABLE t{number}" for number in range(10_000)]
+
+    for text in texts:
+        statements_of(text)
+    before = statements_of.cache_info().misses
+    for text in texts:
+        statements_of(text)
+
+    assert statements_of.cache_info().misses == before
+
+
+def test_each_of_many_tables_is_known_again_at_the_cost_of_one_of_few() -> None:
+    histories = [build([created(number) for number in range(count)], NoRows()) for count in (50, 200)]
+    begun = [[beginning_of(lineage) for lineage in history.lineages] for history in histories]
+
+    lines = [lines_run(partial(with_known_ids, *told)) for told in zip(histories, begun, strict=True)]
 
     assert lines[1] < 5 * lines[0]
 

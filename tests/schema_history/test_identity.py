@@ -61,7 +61,7 @@ def test_a_create_above_the_first_rows_begins_another_table_under_the_name() -> 
     feed, gold = TiCDC().insert(20, id=1).insert(40, id=2).ddl(30, CREATE), Gold()
     gold.runs(feed.messages[:2])
     assert gold.runs(feed.messages) == {("d", "t"): ("d.t@0.30.2", "d__t")}
-    ended = lineage_at(gold.history(feed.messages), ("d", "t"), (0, 20, 1, 0, 0, 0))
+    ended = lineage_at(gold.history(feed.messages).lineages, ("d", "t"), (0, 20, 1, 0, 0, 0))
     assert ended is not None and (ended.id, ended.end) == ("d.t@0", (0, 30, 2, 0, 0, 0))
 
 
@@ -124,6 +124,6 @@ def test_in_any_order_a_table_keeps_its_id_and_its_delta_table(
     }
     history = gold.history(messages)
     for one in gold.begun:
-        found = lineage_at(history, (one.database, one.table), one.position)
-        first = next(b for b in gold.begun if lineage_at(history, ("d", "t"), b.position) is found)
+        found = lineage_at(history.lineages, (one.database, one.table), one.position)
+        first = next(b for b in gold.begun if lineage_at(history.lineages, ("d", "t"), b.position) is found)
         assert found is None or found.id == first.lineage

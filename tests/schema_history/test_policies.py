@@ -2,13 +2,19 @@
 keeps as it was.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from lakehouse.ddl import edits as e
+from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import TABLE_SNAPSHOT
-from lakehouse.lineage import History, Lineage
+from lakehouse.lineage import History, Interval, Lineage, Step
+from lakehouse.schema import TableSchema
+from lakehouse.schema_history.rulings import rule_on_alter, rule_on_inferred, rule_on_snapshot_of_some
 from lakehouse.schema_history.schema_records import Record
 from tests.support.engine import Memory
 from tests.support.feeds import TiCDC
@@ -16,6 +22,21 @@ from tests.support.feeds import TiCDC
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
 OTHER = "CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, b VARCHAR(10))"
 X: dict[str, Any] = {"id": 1, "a": "x"}
+
+
+HOLDS = Rules({("d", "t"): {"add_column": "hold"}})
+
+
+def table_schema(sql: str) -> TableSchema:
+    (statement,) = read(sql)
+    assert isinstance(statement, e.CreateTable)
+    return create(statement)
+
+
+def read_alter(record: Record) -> Sequence[e.Edit]:
+    (statement,) = read(record.ddl or "")
+    assert isinstance(statement, e.AlterTable)
+    return statement.edits
 
 
 def created() -> TiCDC:
@@ -62,6 +83,28 @@ def test_statements_behind_the_one_that_holds_it_count_for_a_table_that_is_made_
 
     assert names(live(history.history(), "u")) == ["id", "b", "c"]
     assert names(live(history.history(), "t")) == ["id", "a"]
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_what_rows_tell_of_a_held_table_leaves_its_columns_at_the_source_known(keyed: bool) -> None:
+    """Undeclared columns that were inferred, and a snapshot of a table without a key that clears nothing."""
+    create = "CREATE TABLE t (id INT PRIMARY KEY)" if keyed else "CREATE TABLE t (id INT)"
+    told = [{"name": "id", "type": "int"}, {"name": "b", "type": "int"}, {"name": "c", "type": "int"}]
+    lineage = Lineage(
+        "d.t@1",
+        [Step((0, 1, 2, 0, 0, 0), table_schema(create))],
+        [Interval(("d", "t"), (0, 1, 2, 0, 0, 0), None)],
+    )
+    alter = Record("ddl", "d", "t", (0, 3, 2, 0, 0, 0), "ALTER TABLE t ADD b INT")
+    rule_on_alter(lineage, read_alter(alter), alter, HOLDS).apply(lineage)
+    seen = Record("inferred", "d", "t", (0, 4, 2, 0, 0, 0), ddl=None, columns=told)
+
+    (rule_on_inferred if keyed else rule_on_snapshot_of_some)(lineage, seen).apply(lineage)
+
+    assert lineage.held is not None
+    assert lineage.source_schema is not None
+    expected = ["id", "b", "c"] if keyed else ["id", "b"]
+    assert [column.name for column in lineage.source_schema.columns] == expected
 
 
 def test_a_table_that_is_made_like_one_of_unknown_columns_is_held_until_they_are_known() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from lakehouse.ops.progress import Place
+from lakehouse.ops.progress import NextOffset, Place
 from lakehouse.ops.records.bronze import Read
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_offsets import (
@@ -21,6 +21,7 @@ from lakehouse.sources.kafka_offsets import (
     created_anew,
     deleted,
     first_offsets,
+    has_more,
     incarnations_of,
     joined,
     reading_of,
@@ -272,3 +273,26 @@ def test_a_reading_is_the_same_after_the_ops_log() -> None:
     reading = replace(begun(None, [topic(p0=9, p1=2)], {}, {}), stream=3)
 
     assert reading_of(reading.record()) == reading
+
+
+class Named(str):
+    """A topic's name that counts with how many others it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Named.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_topic_is_compared_with_no_other_of_thousands() -> None:
+    topics = [Topic(Named(f"t{number}"), "a", {0: (0, 9)}) for number in range(300)]
+    reading = begun(None, topics, {}, first_offsets("earliest", topics))
+    following = [NextOffset(Named(f"t{number}"), "a", 0, 9) for number in range(300)]
+    Named.compared = 0
+
+    assert has_more(following, reading)
+    assert come_back(reading, topics) == []
+    assert Named.compared < 20 * len(topics)

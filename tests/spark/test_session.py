@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.spark.session import many_rows
+from lakehouse.spark.session import local_settings, many_rows
 
 SETTING = "spark.sql.codegen.factoryMode"
 
@@ -38,3 +38,8 @@ def test_a_session_that_is_not_ours_stays_as_it_is(spark: Any) -> None:
 
     with many_rows(other):
         assert other.conf.get(SETTING) == "CODEGEN_ONLY"
+
+
+def test_a_window_holds_few_rows_that_can_not_be_spilled() -> None:
+    """3,500 rows of 320 KB ended a driver of 1 GB with an OutOfMemoryError. Needs no session."""
+    assert int(local_settings()["spark.sql.windowExec.buffer.in.memory.threshold"]) <= 64

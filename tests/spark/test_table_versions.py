@@ -11,7 +11,7 @@ import pytest
 from lakehouse.spark.gold.plan import TablePlan
 from lakehouse.spark.gold.tables import from_published, is_written
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.table_versions import returned_to
+from lakehouse.spark.table_versions import newest_alike, returned_to
 from tests.support.feeds import TiCDC
 from tests.support.records import table_entry
 
@@ -52,12 +52,14 @@ class Session:
             )
         )
         self.asked: list[str] = []
+        self.limits: list[int] = []
 
     def sql(self, text: str) -> Rows:
         self.asked.append(text.split()[0])
+        self.limits += [int(text.rpartition(" ")[2])] if " LIMIT " in text else []
         if text.startswith("RESTORE"):
             raise FileNotFoundError("a file of that version")
-        return self.history
+        return Rows(*self.history.rows[: self.limits[-1]])
 
 
 def test_a_version_that_delta_can_no_longer_restore_closes_the_way_back() -> None:
@@ -74,6 +76,16 @@ def test_a_version_with_the_same_rows_needs_no_way_back_and_the_newest_one_count
     assert returned_to(session, Lake("lake"), "t", 2) == 2
     assert returned_to(session, Lake("lake"), "t", 1) == 2
     assert "RESTORE" not in session.asked
+
+
+def test_of_the_log_of_a_table_that_is_as_it_was_published_the_newest_commit_alone_is_read() -> None:
+    """Delta reads as many commits as are asked for, for each of the hundreds of tables that views open."""
+    session: Any = Session("WRITE", *["MERGE"] * 30)
+
+    assert newest_alike(session, Lake("lake"), "t", 30) == 30
+    assert session.limits == [1]
+    assert newest_alike(session, Lake("lake"), "t", 2) is None
+    assert session.limits == [1, 1, 16, 100_000]
 
 
 @pytest.mark.parametrize("version", [1, 9])

@@ -216,6 +216,26 @@ def _schema_file(
     return SchemaFile(path, *named, version, checksum)
 
 
+def several_dispatchers(
+    landed: Iterable[tuple[str, int]], first: Iterable[tuple[str, int]], options: Mapping[str, str]
+) -> dict[int, int]:
+    """How many dispatchers had written into a data file's folder when it landed, by the file's number, where
+    they were several. `landed` are files with their numbers, `first` at least the first file that each
+    dispatcher has written into each of their folders.
+    """
+    begun: dict[str, dict[str | None, int]] = {}
+    for path, number in first:
+        if isinstance(file := classify(path, options), DataFile):
+            writers = begun.setdefault(file.folder, {})
+            writers[file.dispatcher] = min(number, writers.get(file.dispatcher, number))
+    found = {
+        number: sum(other <= number for other in begun.get(file.folder, {}).values())
+        for path, number in landed
+        if isinstance(file := classify(path, options), DataFile)
+    }
+    return {number: count for number, count in found.items() if count > 1}
+
+
 # What belongs together
 
 

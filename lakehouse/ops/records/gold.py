@@ -42,6 +42,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     collided           the note on keys that more than one shard has
     changes            how many of silver's changes it was made of, and how many silver has under its names
                        that are not its own; only where they were counted
+    table_id           how the id begins that Delta gave the table; older lakes do not tell it
     """
 
     lineage: str
@@ -64,6 +65,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     collided: tuple[str, ...] | UnsetType = UNSET
     made_for: Name | UnsetType = UNSET
     changes: tuple[int, int] | UnsetType = UNSET
+    table_id: str | UnsetType = UNSET
 
     @property
     def name(self) -> str:

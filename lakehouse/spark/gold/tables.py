@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 import msgspec
+from msgspec import UNSET
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position, just_below
@@ -53,7 +54,7 @@ from lakehouse.spark.ops.gold_names import claim
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import Gate
 from lakehouse.spark.session import keeping, many_rows
-from lakehouse.spark.table_versions import read_published, returned_to
+from lakehouse.spark.table_versions import is_another, read_published, returned_to, table_id
 
 LOG = logging.getLogger(__name__)
 THREADS = 3
@@ -90,10 +91,13 @@ def is_written(run: GoldRun, plan: Plan, new: NewChanges) -> bool:
 
 def from_published(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
     """The plan to go on from the version that the last manifest names: the table is brought back to it, or
-    folded whole where it can't be.
+    folded whole where it can't be, or is another Delta table.
     """
     if plan.known is None or plan.whole or not is_written(run, plan, new):
         return plan
+    if is_another(run.spark, run.lake, plan.known):
+        LOG.warning("%s was dropped, and another Delta table has its name: it is folded again", plan.gold)
+        return replace(plan, whole=True)
     version = returned_to(run.spark, run.lake, plan.gold, plan.known.version)
     if version is None:
         return replace(plan, whole=True)
@@ -155,6 +159,7 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, steps: Steps) -> Table
                 result = apply_shards(run, base, new, read)
             else:
                 result = apply_table(run, base, new, read)
+            result = with_table_id(run, base, result)
         except Exception as error:  # whatever it is, the other tables go on
             LOG.debug("%s failed", plan.gold, exc_info=error)
             result = failed_result(run, plan, error)
@@ -165,6 +170,17 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, steps: Steps) -> Table
         return result
 
     return TableWork(plan.lineages, frame, total(sizes), work)
+
+
+def with_table_id(run: GoldRun, plan: Plan, result: TableResult) -> TableResult:
+    """The result with the id of the Delta table in its entry, looked up where the whole table was written."""
+    if result.entry is None:
+        return result
+    known = plan.before if plan.known is None else plan.known
+    told = known.table_id if known is not None and known.gold == result.entry.gold else UNSET
+    if result.what and (plan.whole or told is UNSET):
+        told = table_id(run.spark, run.lake, result.entry.gold)
+    return result._replace(entry=msgspec.structs.replace(result.entry, table_id=told))
 
 
 def failed_result(run: GoldRun, plan: Plan, error: Exception) -> TableResult:
@@ -251,7 +267,9 @@ def write_table(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges
     """Write what is new of the table, or all of it."""
     if plan.whole or plan.known is None:
         take_back(run.spark, run.lake, plan.gold, plan.before, options=plan.options)
-        exists = plan.before is not None or run.lake.exists(run.spark, "gold", plan.gold)
+        # a table that is built again because somebody asked for it may have been dropped by hand
+        known = plan.before is not None and plan.lineage.id not in run.rebuild
+        exists = known or run.lake.exists(run.spark, "gold", plan.gold)
         return refold(replace(table, read=read.get(plan.lineage.id)), exists=exists)
     version = plan.known.version
     if plan.change is None:

@@ -5,6 +5,7 @@ It breaks neither a replay nor a kept manifest. Bronze and silver lose no row by
 stays readable that the last manifest names, or one younger than `snapshots`: a version's files live at least
 as long as the version after it is old. OPTIMIZE makes a new version of the same rows, so the manifest is
 published again with it; where gold's next run has to see something behind that manifest, gold's files wait.
+A gold table of which Delta no longer has the published version is folded again by the next run.
 The ops log is pruned, and its archive forgets what is older than `snapshots`.
 
 A source is maintained while none of its layers runs, and nothing is imported into it.
@@ -21,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.records.gold import Intent, Manifest
-from lakehouse.ops.records.operators import Dismissed, Floor
+from lakehouse.ops.records.operators import Dismissed, Floor, Rebuild
 from lakehouse.spark.bronze.claim_checks import attachments_table
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.lake_record import sources
@@ -29,7 +30,7 @@ from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, get_session, many_rows
 from lakehouse.spark.silver.spark_batch import staging_table
-from lakehouse.spark.table_versions import has_same_rows, history_of, version_of
+from lakehouse.spark.table_versions import has_same_rows, history_of, version_of, why_out_of_reach
 
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
@@ -79,8 +80,9 @@ def maintain_source(
         log.archive.forget(int((time.time() - snapshots) * 1000))
         keep_in_shape(spark, log.lake, own_tables(log), snapshots, progress=progress)
         manifest, manifests = log.last(Manifest), log.whole().dated(Manifest)
-        tables = [entry.gold for entry in (manifest.tables if manifest else ())]
-        published = optimize_gold(log, snapshots, progress)
+        lost = out_of_reach(log, manifest, progress) if manifest else frozenset()
+        tables = [entry.gold for entry in (manifest.tables if manifest else ()) if entry.gold not in lost]
+        published = optimize_gold(log, snapshots, progress, lost=lost)
         manifests += log.dated(Manifest)[-1:] if published else []
         kept = {table: kept_versions(manifests, table, snapshots) for table in tables}
         hours = {table: vacuum_gold(log, table, snapshots, kept[table]) for table in tables}
@@ -125,9 +127,29 @@ def optimize(spark: SparkSession, ref: str, settings: Mapping[str, str] = {}) ->
         spark.sql(f"OPTIMIZE {ref}").collect()
 
 
-def optimize_gold(log: OpsLog, snapshots: float, progress: Progress) -> bool:
+def out_of_reach(log: OpsLog, manifest: Manifest, progress: Progress) -> frozenset[str]:
+    """The gold tables of which Delta no longer has the version that was published. The next run is asked to
+    fold them again; a dropped table has no rows at the source to fold.
+    """
+    asked = {one.lineage for one in log.all(Rebuild)[manifest.rebuilds :]}
+    lost = set()
+    for entry in manifest.tables:
+        why = why_out_of_reach(log.spark, log.lake, entry)
+        if why is None:
+            continue
+        lost.add(entry.gold)
+        can = "can't be read" if entry.state == "retired" else "the next run folds it again"
+        progress(f"warning: gold.{entry.gold}: {why}: {can}")
+        if entry.state != "retired" and entry.lineage not in asked:
+            log.add(Rebuild(lineage=entry.lineage, why=why))
+    return frozenset(lost)
+
+
+def optimize_gold(
+    log: OpsLog, snapshots: float, progress: Progress, *, lost: Collection[str] = frozenset()
+) -> bool:
     """OPTIMIZE each table whose newest version has the rows that its manifest names, and publish the versions
-    that come of it.
+    that come of it; those that are `lost` wait for the next run.
     """
     spark, lake, manifest = log.spark, log.lake, log.last(Manifest)
     if manifest is None or is_awaited(log):
@@ -135,7 +157,7 @@ def optimize_gold(log: OpsLog, snapshots: float, progress: Progress) -> bool:
     entries = []
     for entry in manifest.tables:
         ref = lake.ref("gold", entry.gold)
-        if has_same_rows(spark, lake, entry.gold, entry.version):
+        if entry.gold not in lost and has_same_rows(spark, lake, entry.gold, entry.version):
             keep_history(spark, ref, snapshots)
             optimize(
                 spark, ref, {} if capabilities(spark).keys else GOLD_FILES

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import Position
+from lakehouse.events import SNAPSHOT_TOPIC, Position
 from lakehouse.fold.compaction import compacted, floor_below, named_image, needs_log, with_namesakes
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
@@ -28,6 +28,8 @@ from lakehouse.ops.records.operators import Floor
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
+from lakehouse.spark.bronze.offsets import unread as unread_records
+from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import (
     between,
     collect_changes,
@@ -68,6 +70,7 @@ def raise_floor(
     with layer_lock(spark, lake, source, ["silver", "gold", "import"]) as lake:
         log = OpsLog(spark, lake, source).load()
         done, manifest = taken_by_gold(log)
+        refuse_unread_snapshot(log, done)
         place = floor_below(moment(settings, at, older_than, manifest.watermark))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
         awaited = Awaited(open_counts(spark, lake, source, log), tuple(missing_files(log)))
@@ -103,6 +106,19 @@ def taken_by_gold(log: OpsLog) -> tuple[Done, Manifest]:
             f"{log.source}: gold has not taken all that silver has; `lakehouse run gold` first"
         )
     return done, manifest
+
+
+def refuse_unread_snapshot(log: OpsLog, done: Done) -> None:
+    """LakehouseError where rows of a table's snapshot have landed that silver has not read: they stand where
+    their table was read, which may be below the floor, and would be refused.
+    """
+    bronze = log.lake.read_or_empty(log.spark, "bronze", log.source, BRONZE_SCHEMA)
+    read = [one for one in done.next if one.topic == SNAPSHOT_TOPIC]
+    if unread_records(bronze.where(F.col("topic") == SNAPSHOT_TOPIC), read).limit(1).count():
+        raise LakehouseError(
+            f"{log.source}: rows of a table's snapshot or import have landed that silver has not read, and "
+            "that would be refused below a floor; `lakehouse run` first"
+        )
 
 
 class Awaited(NamedTuple):

@@ -19,6 +19,7 @@ or masks is excluded or masked in silver_<db>__<table> too; `changes`, `rejected
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -40,7 +41,7 @@ from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, key_ids
-from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import TableSchema
@@ -58,6 +59,7 @@ from lakehouse.spark.source import options_in, said_in
 from lakehouse.spark.table_versions import read_published
 
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
+OPENED_AT_ONCE = 8
 READ = [*LOG, "before", "after", "encoding"]
 # one frame for all sources, where the table does not name its source: view, layer, the table's ending, schema
 OF_SOURCES = (
@@ -154,15 +156,18 @@ def _gold(
     spark: SparkSession, lake: Lake, source: str, taken: Mapping[str, DataFrame], at: str | None
 ) -> dict[str, DataFrame]:
     manifest = manifest_of(OpsLog(spark, lake, source).load(), at)
-    tables: dict[str, DataFrame] = {}
+    entries: dict[str, TableEntry] = {}
     for entry in manifest.tables if manifest else ():
-        name = free_name(f"gold_{entry.gold}", {**taken, **tables})
-        tables[name] = (
-            read_published(spark, lake, entry)
-            if at is None
-            else lake.read(spark, "gold", entry.gold, entry.version)
-        )
-    return tables
+        entries[free_name(f"gold_{entry.gold}", {**taken, **entries})] = entry
+
+    def opened(entry: TableEntry) -> DataFrame:
+        if at is None:
+            return read_published(spark, lake, entry)
+        return lake.read(spark, "gold", entry.gold, entry.version)
+
+    # a table takes a look or two at its log, which waits for a catalog and a store
+    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+        return dict(zip(entries, pool.map(opened, entries.values()), strict=True))
 
 
 def _silver(

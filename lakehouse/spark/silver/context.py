@@ -2,16 +2,26 @@
 payloads.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+import pyarrow as pa
 from msgspec import UNSET, UnsetType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import BatchContext
-from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts, join_schemas
+from lakehouse.formats.ticdc.storage_layout import (
+    DataFile,
+    SchemaFile,
+    classify,
+    has_commit_ts,
+    join_schemas,
+    several_dispatchers,
+)
 from lakehouse.ops.progress import NextOffset, OffsetRange, Place
+from lakehouse.spark.bronze.offsets import within
+from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
 
 
@@ -46,7 +56,7 @@ def batch_context(
     classified = ((classify(path, options), value) for path, value in newest.items())
     return BatchContext(
         schemas=join_schemas((file, value) for file, value in classified if isinstance(file, SchemaFile)),
-        dispatchers={} if has_commit_ts(options) else _dispatchers(bronze, options),
+        dispatchers={} if has_commit_ts(options) else dispatchers_of(bronze, ranges, options),
     )
 
 
@@ -57,20 +67,32 @@ def files_of(format: str, source: str, following: Iterable[NextOffset]) -> int |
     return max((one.offset for one in following if one.topic == source), default=0)
 
 
-def _dispatchers(bronze: DataFrame, options: Mapping[str, str]) -> dict[int, int]:
-    """How many dispatchers had written into a file's folder when it landed, by the file's number, where they
-    were several.
+def dispatchers_of(
+    bronze: DataFrame, ranges: Iterable[OffsetRange], options: Mapping[str, str]
+) -> dict[int, int]:
+    """How many dispatchers had written into the folders of these files when each landed, by the file's
+    number, where they were several. The driver sees the batch's own paths, and of its folders one path for
+    each dispatcher.
     """
-    writers: dict[str, set[str | None]] = {}
-    several = {}
-    for row in bronze.select("path", "offset").orderBy("offset").toArrow().to_pylist():
-        file = classify(row["path"] or "", options)
-        if isinstance(file, DataFile):
-            mine = writers.setdefault(file.folder, set())
-            mine.add(file.dispatcher)
-            if len(mine) > 1:
-                several[row["offset"]] = len(mine)
-    return several
+    rows = within(bronze, ranges).select("path", "offset").toArrow().to_pylist()
+    landed = [(row["path"] or "", row["offset"]) for row in rows]
+    folders = {file.folder for path, _ in landed if isinstance(file := classify(path, options), DataFile)}
+    first = [(row.path, row.offset) for row in first_files(bronze, folders).collect()] if folders else []
+    return several_dispatchers(landed, first, options)
 
 
-# Claim check
+def first_files(bronze: DataFrame, folders: Collection[str]) -> DataFrame:
+    """The first file that each dispatcher has written into each of the folders: `path` and `offset`. A file's
+    name ends with its number.
+    """
+    name = F.substring_index("path", "/", -1)
+    folder = F.expr("left(path, length(path) - length(substring_index(path, '/', -1)) - 1)")
+    # files of other folders are skipped by the statistics of their paths
+    near = bronze.where(F.col("path").between(min(folders), max(folders) + "0"))
+    found = near.select("path", "offset", folder.alias("folder"), name.alias("name"))
+    table = pa.table({"folder": pa.array(sorted(folders), pa.string())})
+    wanted = F.broadcast(bronze.sparkSession.createDataFrame(table, columns("folder string")))
+    written = found.where(F.col("name").startswith("CDC")).join(wanted, "folder", "left_semi")
+    writer = F.regexp_replace("name", r"[0-9]+\.[a-z]+$", "")
+    first = written.groupBy("folder", writer).agg(F.min(F.struct("offset", "path")).alias("first"))
+    return first.select("first.path", "first.offset")

@@ -149,23 +149,23 @@ def _short(plan: Planned, done: Done | None, summary: Summary) -> tuple[Shortfal
     met again. Numbers are not: records that were picked out do not tell what is missing between them.
     """
     known = () if done is None or done.short is UNSET else done.short
+    ranges: dict[Place, list[OffsetRange]] = {}
+    for read in plan.ranges:
+        ranges.setdefault(read.place, []).append(read)
     found: dict[tuple[Place, str], Shortfall] = {}
     for one in sorted(summary.short, key=lambda one: one.offset):
-        if one.kind == "cut" and not any(_is_in(one, read) for read in plan.ranges):
+        if one.kind == "cut" and not _is_in(one, ranges):
             continue  # read for its part of a message alone: the batch that it is of has met it
         place = (one.topic, one.incarnation, one.partition), one.kind
         first, n = found.get(place, one), found[place].n if place in found else 0
         found[place] = replace(first, n=n + one.n, batch=plan.batch)
-    kept = [
-        one
-        for one in known
-        if (plan.again and one.kind == "skipped") or not any(_is_in(one, read) for read in plan.ranges)
-    ]
+    kept = [one for one in known if (plan.again and one.kind == "skipped") or not _is_in(one, ranges)]
     return (*kept, *found.values())
 
 
-def _is_in(one: Shortfall, read: OffsetRange) -> bool:
-    return (one.topic, one.incarnation, one.partition) == read.place and read.first <= one.offset <= read.last
+def _is_in(one: Shortfall, ranges: Mapping[Place, Iterable[OffsetRange]]) -> bool:
+    own = ranges.get((one.topic, one.incarnation, one.partition), ())
+    return any(read.first <= one.offset <= read.last for read in own)
 
 
 def _backfills(done: Done | None) -> int:

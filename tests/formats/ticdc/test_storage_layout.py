@@ -18,6 +18,7 @@ from lakehouse.formats.ticdc.storage_layout import (
     classify,
     join_schemas,
     read_checkpoint,
+    several_dispatchers,
 )
 from lakehouse.formats.ticdc.storage_schema import TableDefinition, read_definition
 
@@ -319,3 +320,11 @@ def test_a_schema_file_that_is_none_is_refused() -> None:
         with pytest.raises(DecodeError, match="schema file: expected a JSON object"):
             read_definition(garbage)
     assert read_definition(b'{"ColumnLength": 1, "TableVersion": "12"}') == TableDefinition(table_version=12)
+
+
+def test_dispatchers_are_those_that_had_written_when_a_file_landed() -> None:
+    paths = ["d/t/1/CDC000001.csv", "d/t/1/CDC_a_000001.csv", "d/t/1/CDC000002.csv", "d/u/1/CDC_b_000001.csv"]
+    landed = [(path, number) for number, path in enumerate(paths)]
+
+    assert several_dispatchers(landed, landed, {}) == {1: 2, 2: 2}
+    assert several_dispatchers(landed[2:], [landed[1], landed[0]], {}) == {2: 2}

@@ -1,6 +1,7 @@
 """Ranges of offsets as a condition, for a few partitions, and as a table, for any number of them."""
 
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,27 @@ def test_files_of_partitions_that_are_read_are_not_opened(spark: Any, tmp_path: 
     assert offsets.unread(bronze, at_the_end).inputFiles() == []
     assert len(offsets.unread(bronze, [*at_the_end[:2], NextOffset("t", "a", 2, 35)]).inputFiles()) == 1
     assert len(offsets.unread(bronze, at_the_end[:2]).inputFiles()) == 4, "partition 2 was never read"
+
+    many = [NextOffset("t", "a", number, 30 + number) for number in range(offsets.CONDITIONS + 1)]
+    assert len(offsets.unread(bronze, many).inputFiles()) == 1
+    assert len(offsets.unread(bronze, [*many, NextOffset("u", "a", 0, 3)]).inputFiles()) == 4
+    assert len(offsets.unread(bronze, many[1:] + many[:1]).inputFiles()) == 1
+    assert len(offsets.unread(bronze, [*many[1:], NextOffset("t", "a", 9, 30)]).inputFiles()) == 4
+
+
+def test_a_record_meets_few_of_the_thousands_of_ranges_of_its_partition() -> None:
+    """Needs no session."""
+    place = ("t", "a", 0)
+    letters = [(place, 3 * number, 3 * number) for number in range(5_000)]
+    mixed = [*letters, (("t", "a", 1), 0, 10_000_000)]
+
+    for bounds in (letters, mixed):
+        width = offsets.width_of(bounds)
+        rows = list(offsets.in_blocks(bounds, width))
+        met = Counter(row[:4] for row in rows)
+
+        assert len(rows) <= (offsets.BLOCKS + 2) * len(bounds)
+        assert max(met.values()) <= 100
+        assert all(row[3] * width <= row[5] and row[4] < (row[3] + 1) * width for row in rows)
+    one_each = [(("t", "a", number), 0, 10**9) for number in range(1_000)]
+    assert len(list(offsets.in_blocks(one_each, offsets.width_of(one_each)))) == 1_000

@@ -3,23 +3,25 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.api import open_lake
 from lakehouse.errors import LakehouseError
-from lakehouse.events import Position
+from lakehouse.events import SNAPSHOT_TOPIC, Message, Position
 from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
-from lakehouse.ops.progress import Counts, TableSnapshot
+from lakehouse.ops.progress import Counts, NextOffset, TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
+from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations import retention
 from lakehouse.spark.operations.rebuild import rebuild_table
@@ -28,6 +30,7 @@ from lakehouse.spark.operations.retention import (
     incoming,
     raise_floor,
     reason,
+    refuse_unread_snapshot,
     silver_rows,
     taken_by_gold,
     time_at,
@@ -36,6 +39,7 @@ from lakehouse.spark.operations.retention import (
 )
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.readers.pages import LakePages
 from lakehouse.spark.silver.tables import silver_schema
@@ -88,6 +92,27 @@ def test_no_floor_is_raised_while_tables_are_snapshotted_or_imported(
         raised()
     with pytest.raises(LakehouseError, match="gold has not taken all"):
         raised()
+
+
+def test_no_floor_is_raised_while_a_snapshot_that_has_landed_is_unread(spark: Any, tmp_path: Path) -> None:
+    """Its rows would be refused; what the feed itself has landed may come late."""
+    done = Done(batch=1, counts=Counts(), top=None, reach=None, next=(), marks=(), dead=(), tables=())
+    context = RunContext(OpsLog(spark, Lake(str(tmp_path)), "feed"), quiet)
+    refuse_unread_snapshot(context.log, done)
+    land_messages(context, [Message("feed", 0, 0, None, b"unread")])
+    refuse_unread_snapshot(context.log, done)
+    land_messages(
+        context, [Message(SNAPSHOT_TOPIC, 0, offset, None, b"row", incarnation="a") for offset in (0, 1)]
+    )
+
+    with pytest.raises(LakehouseError, match="rows of a table's snapshot or import have landed that silver"):
+        refuse_unread_snapshot(context.log, done)
+    half = msgspec.structs.replace(done, next=(NextOffset(SNAPSHOT_TOPIC, "a", 0, offset=1),))
+    with pytest.raises(LakehouseError, match="`lakehouse run` first"):
+        refuse_unread_snapshot(context.log, half)
+    refuse_unread_snapshot(
+        context.log, msgspec.structs.replace(done, next=(NextOffset(SNAPSHOT_TOPIC, "a", 0, offset=2),))
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """What a batch's record says is lacking or cut. Needs Spark's package, but no session."""
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from lakehouse.ops.progress import Counts, OffsetRange, Shortfall
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.silver.done_record import _short
+from tests.support.work import lines_run
 
 CUT, SKIPPED = (Shortfall("t", "", 0, 8, kind, 1) for kind in ("cut", "skipped"))
 
@@ -34,6 +37,17 @@ def test_records_that_are_read_again_tell_nothing_of_the_numbers_before_them() -
 
     assert _short(again, known, Summary({}, {})) == (SKIPPED,)
     assert _short(plan(5, 9), known, Summary({}, {})) == ()
+
+
+def test_shortfalls_of_many_partitions_cost_as_much_each_as_of_few() -> None:
+    def of(partitions: int) -> int:
+        short = [replace(SKIPPED, partition=number) for number in range(partitions)]
+        ranges = tuple(OffsetRange("t", "", number, 5, last=9) for number in range(partitions))
+        return lines_run(
+            partial(_short, replace(plan(5, 9), ranges=ranges), done(*short), Summary({}, {}, short=short))
+        )
+
+    assert of(400) < 5 * of(100)
 
 
 def done(*short: Shortfall) -> Done:
