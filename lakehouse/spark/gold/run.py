@@ -130,8 +130,9 @@ def prepared(
     ends = find_ends(log, done, history, settled=feed.settled)
     position, holder = find_watermark(feed, log, done, ends)
     window = window_of(feed, log, done.batch, position, last=last)
-    promising = last if feed.consistency != "eventual" and window.position_before > MIN_POSITION else None
-    late = disproved(log, promising, window.position, progress)
+    promising = last if feed.consistency != "eventual" else None
+    goes_on = window.position_before > MIN_POSITION
+    late = disproved(log, promising, window.position, progress, goes_on=goes_on)
     begun = (one for one in history.lineages if one.start <= window.position)
     record_ids(log, (one for one in begun if is_selected(feed, one)))
     layers = reconciled(log, last, done)
