@@ -15,7 +15,7 @@ from lakehouse.events import Message
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.runs import RunInput
 from lakehouse.sources.recording import read_recording
-from lakehouse.spark.bronze.claim_checks import land_attachments
+from lakehouse.spark.bronze.claim_checks import begin_looking, land_attachments
 from lakehouse.spark.bronze.kafka import land_topics
 from lakehouse.spark.bronze.recordings import land_messages, list_partitions
 from lakehouse.spark.bronze.storage import land_storage
@@ -173,6 +173,7 @@ def land_all(context: RunContext, source: Source, stop: Stop, *, first: bool = T
 
     `first`: nothing has been landed in this run so far, so folders and checkpoints are looked at with care.
     """
+    begin_looking(context.log, source.silver.format, source.silver.options)
     landed = land(context, source, stop, first=first)
     land_attachments(context, source.silver.format, source.silver.options)
     return landed
