@@ -101,12 +101,25 @@ def shards_entry(
     )
 
 
+def without_shards(run: GoldRun, plan: ShardsPlan) -> TableEntry:
+    """The entry of a merged table of which no shard lives, which keeps its Delta data as it was: it is
+    retired, or waits for a table that is held since before it is there.
+    """
+    assert plan.known is not None
+    state = _state_of_shards(run, plan, {})
+    if state.state != "behind":
+        return replace(plan.known, state="retired", since=plan.at)
+    lineage, held = plan.held[0]
+    since = plan.known.since if plan.known.state == "behind" else run.window.position_before
+    held_now = held_at(held, run.window.position, plan.known, shard=lineage)
+    return replace(plan.known, state="behind", since=since, why=state.why, held=held_now)
+
+
 def _state_of_shards(run: GoldRun, plan: ShardsPlan, lacking: Mapping[str, Position]) -> State:
     """A merged table is behind if a shard is held, be it one that is not there yet; it is exact if all of its
     shards are, else as the first that is not. A table that no row or statement has told of yet may be one.
     """
-    held = [(lineage, hold) for lineage, hold in plan.held if hold.position <= run.window.position]
-    for lineage, hold in (*held[:1], *((lineage, None) for lineage in plan.lineages)):
+    for lineage, hold in (*plan.held[:1], *((lineage, None) for lineage in plan.lineages)):
         state = state_of(run, lineage, plan.at, held=hold, lacking=lacking)
         if state != EXACT:
             return state._replace(why=f"{'.'.join(lineage.intervals[-1].name)}: {state.why}")

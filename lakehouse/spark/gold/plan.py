@@ -326,6 +326,15 @@ def plan_shards(
     )
 
 
+def shards_plan(run: GoldRun, entry: str, waits: Mapping[str, Held] = {}) -> ShardsPlan | None:
+    """The plan of the merged table whose entry has this id; None where there is none. `waits` as in
+    `plan_shards`.
+    """
+    _, merged = split_shards(run.history.lineages, run.settings.options)
+    mine = [(lineages, options) for lineages, options in merged if shards_id(options) == entry]
+    return plan_shards(run, *mine[0], set(), waits) if mine else None
+
+
 def shards_id(options: GoldOptions) -> str:
     """What stands for the lineage in the entry of a table of several shards."""
     return f"shards of {options.merged}"

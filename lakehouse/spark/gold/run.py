@@ -35,9 +35,10 @@ from lakehouse.spark.change_log.schema_history import load_history, record_ids
 from lakehouse.spark.change_log.undeclared_columns import infer_columns
 from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends
 from lakehouse.spark.gold.new_changes import NewChanges
-from lakehouse.spark.gold.plan import GoldRun, Progress, is_selected, plan_table
+from lakehouse.spark.gold.plan import GoldRun, Progress, is_selected, plan_table, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Size, TableResult, Window
 from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark
+from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -307,7 +308,15 @@ def unpublished(log: OpsLog) -> frozenset[str]:
 
 
 def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
-    """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
+    """Fold one table, which may be merged of several, into another Delta table, `gold`; False where it does
+    not live at the window's end.
+    """
+    new = NewChanges(run.silver, small=True)
+    shards = shards_plan(run, lineage_id)
+    if shards is not None and shards.lineages:
+        with many_rows(run.spark):
+            apply_shards(run, replace(shards, gold=gold, known=None, whole=True), new, {})
+        return True
     lineage = next((one for one in run.history.lineages if one.id == lineage_id), None)
     names = names_held(run.history.lineages, run.window.position, run.entries)
     plan = None if lineage is None else plan_table(run, lineage, names.waits.get(lineage_id))
@@ -315,5 +324,5 @@ def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
         return False
     plan = replace(plan, gold=gold, known=None, before=None, whole=True, retired=False)
     with many_rows(run.spark):
-        apply_table(run, plan, NewChanges(run.silver, small=True))
+        apply_table(run, plan, new)
     return True

@@ -6,19 +6,18 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import msgspec
 from pyspark.sql import functions as F
 
 from lakehouse.gold.own_columns import CURRENT, DELETED, SHARD
-from lakehouse.gold.shards import aligned, split_shards
+from lakehouse.gold.shards import aligned
 from lakehouse.lineage import Held
 from lakehouse.spark.change_log.changes import between, of_any
 from lakehouse.spark.change_log.undeclared_columns import waiting
 from lakehouse.spark.gold import merge
-from lakehouse.spark.gold.entries import misfit_entry, shards_entry
+from lakehouse.spark.gold.entries import misfit_entry, shards_entry, without_shards
 from lakehouse.spark.gold.layout import misfit, take_back
 from lakehouse.spark.gold.new_changes import NOTHING_READ, NewChanges, Read
-from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, plan_shards
+from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, shards_id, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, TableResult, Written
 from lakehouse.spark.gold.table import GoldTable, open_table, whole_frame
 from lakehouse.spark.gold.window import outcome_of, write_outcomes
@@ -31,8 +30,7 @@ def apply_shards(run: GoldRun, plan: ShardsPlan, new: NewChanges, read: Read) ->
     were read together with other tables'.
     """
     if plan.retired:
-        assert plan.known is not None
-        return TableResult(msgspec.structs.replace(plan.known, state="retired", since=plan.at))
+        return TableResult(without_shards(run, plan))
     tables, notes = open_shards(run, plan, read)
     for table in tables:
         wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
@@ -73,9 +71,7 @@ def held_for_rows(run: GoldRun, plan: ShardsPlan, waits: Mapping[str, Held]) -> 
     """The plan of a table that is held before the first row, of any shard, with a column that no DDL has
     declared; None where nothing of it is there before.
     """
-    _, merged = split_shards(run.history.lineages, run.settings.options)
-    lineages = next(mine for mine, options in merged if options.merged == plan.options.merged)
-    again = plan_shards(run, lineages, plan.options, set(), waits)
+    again = shards_plan(run, shards_id(plan.options), waits)
     return None if again is None else replace(again, gold=plan.gold, wanted=plan.wanted, whole=True)
 
 

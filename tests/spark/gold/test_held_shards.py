@@ -12,7 +12,7 @@ from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
-from lakehouse.spark.gold.entries import shards_entry
+from lakehouse.spark.gold.entries import shards_entry, without_shards
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import ShardsPlan, plan_tables
 from lakehouse.spark.gold.results import Written
@@ -84,6 +84,20 @@ def test_a_merged_table_is_behind_where_a_shard_is_held_be_it_one_that_is_not_th
     assert held is not None, "`ddl skip` decides on it"
     assert (held.position, held.ddl, held.by, held.shard) == (at(5), statement, "reader", ("d", name))
     assert entry_of(run_over(feed, 4)).state == "exact"
+
+
+def test_a_merged_table_of_which_no_shard_lives_is_retired_or_waits_for_one_that_is_held() -> None:
+    feed = shard(TiCDC(), 0, 1).row(2, "INSERT", ROW, table="o_0")
+    known = entry_of(run_over(feed, 3))
+    dropped = run_over(feed.ddl(5, "DROP TABLE o_0", table="o_0"), 6, before=3, known=known)
+    assert without_shards(dropped, plan_of(dropped)).state == "retired"
+
+    held = run_over(feed.ddl(7, UNREAD, table="o_1"), 9, before=3, known=known)
+    entry = without_shards(held, plan_of(held))
+    assert (entry.state, entry.since) == ("behind", at(3)), "it stays as it was"
+    assert entry.held is not None and entry.held.shard == ("d", "o_1")
+    later = run_over(feed, 12, before=9, known=entry)
+    assert without_shards(later, plan_of(later)) == entry
 
 
 def test_rows_with_a_column_that_no_ddl_has_added_hold_a_merged_table_until_it_comes() -> None:
