@@ -9,14 +9,15 @@ import pytest
 from lakehouse.events import Position
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
-from lakehouse.gold.options import GoldOptions
-from lakehouse.ops.records.gold import TableEntry
+from lakehouse.gold.options import GoldOptions, to_plain
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
 from lakehouse.spark.gold.entries import shards_entry, without_shards
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import ShardsPlan, plan_tables
 from lakehouse.spark.gold.results import Written
 from lakehouse.spark.gold.shards import held_for_rows, open_shards, write_shards
+from lakehouse.spark.readers.show import Reader
 from tests.support.feeds import TiCDC
 
 MERGED = GoldOptions(merged="d.orders")
@@ -67,6 +68,19 @@ def plan_of(run: Any) -> ShardsPlan:
     (plan,) = plan_tables(run)
     assert isinstance(plan, ShardsPlan)
     return plan
+
+
+def test_moments_of_a_shard_that_holds_a_merged_table_stand_where_that_does() -> None:
+    feed = shard(TiCDC(), 0, 1).ddl(5, UNREAD, table="o_1").row(7, "INSERT", ROW, table="o_1")
+    run = run_over(feed, 9)
+    entry = entry_of(run)
+    reader = Reader.__new__(Reader)
+    reader.manifest = Manifest(batch=1, watermark=at(9), consistency="resolved", auto=True, tables=(entry,))
+    reader.settings = SimpleNamespace(tables=[(("d", "o_*"), to_plain(MERGED))])  # type: ignore[assignment]
+
+    assert [one.id for one in run.history.lineages if one.id in entry.lineages] == ["d.o_0@0.1.2"]
+    for lineage in run.history.lineages:
+        assert reader.stands_at(lineage, at(8)) == entry.since
 
 
 @pytest.mark.parametrize("statement", [UNREAD, "ALTER TABLE o_0 GARBLED x"])
