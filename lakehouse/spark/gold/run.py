@@ -9,6 +9,7 @@ folded whole. The manifest is the last write; a crash before it only repeats mer
 """
 
 import functools
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -46,6 +47,9 @@ from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gates, open_gates
 from lakehouse.spark.session import many_rows
 
+# seconds between two tries of a table that fails, where runs come one after another
+RETRY = 60
+
 
 def run_gold(
     spark: SparkSession,
@@ -56,9 +60,11 @@ def run_gold(
     again: frozenset[str] = frozenset(),
     *,
     unread: bool = False,
+    patient: bool = False,
 ) -> Manifest | None:
     """Publish one manifest, or None where nothing is new. Lineages in `again` are folded again whatever is
-    known of them. `unread`: records have landed that silver has not taken, which is something new.
+    known of them. `unread`: records have landed that silver has not taken, which is something new. `patient`:
+    the next run comes at once, so that a table that has failed waits for RETRY seconds.
     """
     with log.gathering():
         # an append may bring the records of a batch that is done meanwhile, whose changes this run leaves out
@@ -66,10 +72,21 @@ def run_gold(
         done = log.last(Done)
         if done is None:
             return None
+        if patient and not again and not unread and waits_for_retry(log, feed, done):
+            return None
         manifest = publish_next(feed, log, done, progress=progress, again=again, unread=unread)
         if manifest is None or feed.drift_timeout != 0 or not _waits_for_columns(manifest):
             return manifest
         return run_gold(spark, lake, feed, log, progress=progress) or manifest
+
+
+def waits_for_retry(log: OpsLog, feed: GoldSettings, done: Done) -> bool:
+    """Whether nothing is new but a table that has failed, a short while ago."""
+    dated = next(((one.at, one.record) for one in reversed(log.records) if one.kind == Manifest.kind), None)
+    if dated is None or not isinstance(last := dated[1], Manifest) or last.asked is not None:
+        return False
+    is_new = not is_published(feed, log, done, asked=None, last=last)
+    return not is_new and time.time() * 1000 - dated[0] < RETRY * 1000
 
 
 def _waits_for_columns(manifest: Manifest) -> bool:
@@ -229,8 +246,7 @@ def open_run(
     losses: tuple[str, ...] = (),
 ) -> GoldRun:
     """All that a run knows before it decides; with `stops` it looks where expectations stop tables. `losses`:
-    what the whole source is known to lack, in words, besides what the log says. QualityError where a suite
-    does not suit its table.
+    what the whole source is known to lack, in words, besides what the log says.
     """
     done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
@@ -268,7 +284,7 @@ def counts_of(log: OpsLog, window: Window, last: Manifest | None, silver: DataFr
 
 
 def gates_of(log: OpsLog, feed: GoldSettings, history: History, window: Window) -> Gates:
-    """The suites that judge the run's changes. QualityError where one does not suit its table."""
+    """The suites that judge the run's changes."""
     return open_gates(
         log,
         window.batch,
@@ -322,6 +338,7 @@ def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
     plan = None if lineage is None else plan_table(run, lineage, names.waits.get(lineage_id))
     if plan is None:
         return False
+    run.gates.fit(plan.lineage)
     plan = replace(plan, gold=gold, known=None, before=None, whole=True, retired=False)
     with many_rows(run.spark):
         apply_table(run, plan, new)

@@ -118,9 +118,10 @@ def derive(
     *,
     stop: Stop,
     looked: bool = False,
+    patient: bool = False,
 ) -> Manifest | None:
     """Run silver and gold, of those layers, once; counts are added to the record. `looked`: bronze has just
-    landed what there was. Returns the manifest that gold published.
+    landed what there was; `patient`: the next pass comes at once. Returns the manifest that gold published.
     """
     published = None
     if "silver" in layers and not stop():
@@ -138,6 +139,7 @@ def derive(
                 context.log,
                 progress=context.progress,
                 unread=bool(record.landed) and "silver" in layers and not record.batches,
+                patient=patient,
             )
         record.published += published is not None
     return published
