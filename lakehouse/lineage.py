@@ -65,7 +65,7 @@ class Lineage:
     that it was there. `times` are the commit times of its steps, where they are told. `overruled`: a
     policy or an operator has left out what a statement does, so that its rows need not be the source's.
     `unsettled` are the places of snapshots that show more than what had happened there, each with the place
-    where all of it had. `gone`: the source has no table of this name any more, and a policy keeps it in gold.
+    where all of it had. `gone`: where the source lost the table, which a policy keeps in gold.
     `beyond` is the source's schema while the table is held, None where it is not known.
     """
 
@@ -81,7 +81,7 @@ class Lineage:
     times: dict[Position, int] = field(default_factory=dict)
     overruled: bool = False
     unsettled: dict[Position, Position] = field(default_factory=dict)
-    gone: bool = False
+    gone: Position | None = None
     beyond: TableSchema | None = None
 
     @property

@@ -295,7 +295,7 @@ def _rename(context: Context, old: Name, new: Name) -> None:
     if context.proceeds(lineage, "rename_table"):
         lives.rename(old, new, position)
         return
-    lineage.gone = True
+    lineage.gone = position
     lives.drop(new, position)
     other = lives.begin(new, lives.low(new, position), lineage.source_schema or EMPTY)
     other.incomplete.append((position, f"{KEPT} {'.'.join(old)}"))
@@ -322,7 +322,7 @@ def _drop(context: Context, name: Name, kind: str) -> None:
     if context.proceeds(lineage, kind):
         context.lives.drop(name, context.position)
     else:
-        lineage.gone = True
+        lineage.gone = context.position
 
 
 def _truncate(context: Context, name: Name) -> None:
@@ -353,7 +353,7 @@ def _recover(context: Context, name: Name, to: Name | None) -> None:
     elif to is not None:
         _recover_truncated(lives, lineage, to, position)
     else:
-        lineage.gone = False
+        lineage.gone = None
         lineage.incomplete.append((position, "it was flashed back upstream, which sends no rows"))
     if not context.proceeds(lineage, "recover_table"):
         lineage.incomplete = incomplete

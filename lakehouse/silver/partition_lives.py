@@ -10,12 +10,18 @@ all of the topic's rows: it stands for a watermark, and the topic counts no more
 or a watermark above.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from lakehouse.events import MIN_POSITION, SNAPSHOT_TOPIC, Position
-from lakehouse.lineage import Interval, Name
+from lakehouse.lineage import Interval, Lineage, Name
 from lakehouse.ops.progress import NextOffset, Partition
+
+# what no topic's name has, and TiCDC replaces
+_FORBIDDEN = re.compile(r"[^a-z0-9._-]")
 
 
 class Listing(NamedTuple):
@@ -69,6 +75,38 @@ def _has_more(met: Mapping[str, int], then: Mapping[str, int], newest: str | Non
     """Whether something has arrived in a partition since `then`, or its topic was created anew."""
     is_another = newest is not None and newest not in then
     return is_another or any(offset > then.get(incarnation, 0) for incarnation, offset in met.items())
+
+
+def lives_at_source(lineage: Lineage) -> list[Interval]:
+    """The stretches of a table's names, whatever a policy keeps in gold that the source has no more."""
+    *before, last = lineage.intervals
+    ends = last.high is None and lineage.gone is not None
+    return [*before, replace(last, high=lineage.gone)] if ends else lineage.intervals
+
+
+def with_new_names(
+    tables: Mapping[str, Collection[Name]], lineages: Iterable[Lineage]
+) -> dict[str, set[Name]]:
+    """The tables of each topic, with the names that RENAMEs have given them. A topic that is called after
+    what they have changed is left with it: its producer sends the table's rows to another one.
+    """
+    lineages, found = list(lineages), dict[str, set[Name]]()
+    renames = [pair for one in lineages for pair in pairwise(interval.name for interval in one.intervals)]
+    # of a RENAME that a policy ignores, the table of the new name begins where the other one is gone
+    begun = {one.steps[0].position: one.intervals[0].name for one in lineages}
+    renames += [(one.intervals[-1].name, begun[one.gone]) for one in lineages if one.gone in begun]
+    for topic, names in tables.items():
+        mine = found[topic] = set(names)
+        for old, new in renames:
+            if _folded(old) in map(_folded, mine) and not _is_called_after(topic, old, new):
+                mine.add(new)
+    return found
+
+
+def _is_called_after(topic: str, old: Name, new: Name) -> bool:
+    """Whether a part of the old name that the new one has not is in the topic's name, as TiCDC writes it."""
+    lost = (was for was, now in zip(_folded(old), _folded(new), strict=True) if was != now)
+    return any(_FORBIDDEN.sub("_", part) in topic.casefold() for part in lost)
 
 
 def topic_ends(

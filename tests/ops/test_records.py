@@ -28,6 +28,7 @@ ALWAYS_EMPTY = {"TableEntry.lacking", "Transactions.ends", "SourceSettings.keys"
 # set since those lakes were written
 NEWER = {
     "TableEntry.made_for",
+    "HeldAt.shard",
     "Lineages.begun",
     "Retired.read",
     "Planned.read_as",

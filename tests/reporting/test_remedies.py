@@ -87,8 +87,9 @@ def test_nothing_mends_a_table_that_is_exact_or_dropped() -> None:
     assert of_table(table("exact", None), TABLE) == of_table(table("retired", "1 dead letters"), TABLE) == ()
 
 
-def test_no_command_decides_on_a_ddl_of_a_merged_table() -> None:
-    assert commands("shard_1.t: held by a DDL: on_ddl says hold for truncate") == []
+def test_what_mends_a_merged_table_is_found_behind_its_shard() -> None:
+    held = "held by a DDL: on_ddl says hold for truncate"
+    assert commands(f"shard_1.t: {held}") == commands(held) != []
     assert "dead-letters list" in commands("shard_1.t: 2 dead letters")[0]
 
 

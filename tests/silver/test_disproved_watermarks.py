@@ -5,7 +5,11 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Position
 from lakehouse.ops.progress import Disproved, NextOffset
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.silver.disproved_watermarks import disproved_text, promised, standing
+from lakehouse.spark.change_log.late_changes import disproved
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
 
 
 def at(ts: int) -> Position:
@@ -28,6 +32,24 @@ def test_a_table_is_told_of_until_a_later_watermark() -> None:
     assert found == (late("a", 3),)
     assert standing(found, [], at(9)) == found
     assert standing(found, [], at(10)) == ()
+
+
+def test_silver_that_was_built_again_settles_nothing_at_the_same_watermark() -> None:
+    last = Manifest(
+        batch=3,
+        watermark=at(9),
+        held_by=None,
+        consistency="resolved",
+        auto=True,
+        tables=(),
+        applied=0,
+        disproved=(late("a", 3),),
+    )
+    log = OpsLog(None, Lake(""), "shop")  # type: ignore[arg-type]
+
+    assert disproved(log, last, at(9), print, goes_on=False) == (late("a", 3),)
+    assert disproved(log, last, at(10), print, goes_on=False) == ()
+    assert disproved(log, None, at(9), print, goes_on=False) == ()
 
 
 def test_what_is_found_again_is_counted_together() -> None:

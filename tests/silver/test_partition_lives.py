@@ -1,8 +1,10 @@
 """Which partitions hold a source's watermark, through retirement, growth and topics that are created anew."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Interval
 from lakehouse.ops.progress import NextOffset
@@ -12,9 +14,12 @@ from lakehouse.silver.partition_lives import (
     Retirement,
     counting,
     is_passed,
+    lives_at_source,
     smallest,
     topic_ends,
+    with_new_names,
 )
+from tests.support.feeds import TiCDC
 
 
 def listed(*partitions: int, incarnation: str = "a") -> Listing:
@@ -109,6 +114,44 @@ def test_a_topic_ends_with_its_last_table() -> None:
 def test_a_topic_goes_on_when_its_table_is_there_again_or_a_watermark_comes() -> None:
     assert topic_ends(A, tables(("a", 5), ("a", None)), {}) == {}
     assert topic_ends(A, tables(("a", 5)), {("t", 0): at(4), ("t", 1): at(6)}) == {}
+
+
+CREATE = "CREATE TABLE orders (id INT PRIMARY KEY)"
+
+
+def ends_of(topic: str, feed: TiCDC, **policy: str) -> dict[str, Position]:
+    """Where a topic ends that had rows of the table d.orders alone."""
+    lineages = feed.memory.ruled(Rules({("d", "orders"): policy})).history().lineages
+    lives = [interval for lineage in lineages for interval in lives_at_source(lineage)]
+    return topic_ends(with_new_names({topic: [("d", "orders")]}, lineages), lives, {})
+
+
+@pytest.mark.parametrize("policy", [{}, {"rename_table": "ignore"}, {"rename_table": "hold"}])
+@pytest.mark.parametrize(
+    ("topic", "new", "ends"),
+    [
+        ("changes", "d.sold", False),
+        ("d", "d.sold", False),
+        ("d_orders", "d.sold", True),
+        ("d", "e.orders", True),
+        ("changes", "e.sold", False),
+    ],
+)
+def test_a_renamed_table_stays_in_a_topic_that_is_not_called_after_it(
+    topic: str, new: str, ends: bool, policy: dict[str, str]
+) -> None:
+    """The topic sends on its rows: a watermark that leaves it out would pass rows that are on their way."""
+    feed = TiCDC().ddl(1, CREATE, table="orders").ddl(3, f"RENAME TABLE d.orders TO {new}", table="orders")
+
+    assert ends_of(topic, feed, **policy) == ({topic: at(3)} if ends else {})
+
+
+@pytest.mark.parametrize("policy", [{}, {"drop_table": "ignore"}, {"drop_table": "hold"}])
+def test_a_topic_ends_with_its_last_table_whatever_gold_keeps_of_it(policy: dict[str, str]) -> None:
+    feed = TiCDC().ddl(1, CREATE, table="orders").ddl(3, "DROP TABLE orders", table="orders")
+
+    assert ends_of("d_orders", feed, **policy) == {"d_orders": at(3)}
+    assert ends_of("d_orders", feed.ddl(5, CREATE, table="orders"), **policy) == {}
 
 
 def test_a_topic_with_a_table_that_no_statement_tells_of_does_not_end() -> None:

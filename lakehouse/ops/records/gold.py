@@ -13,13 +13,14 @@ from lakehouse.ops.records.record import Name, Record
 class HeldAt(msgspec.Struct, frozen=True):
     """What a table waits for: a DDL (`by` is "reader", "hold" or "reject"), its rows' undeclared columns
     ("rows"), a failed check ("quality"), or the decision on the table that has its name ("name"). `seen` is
-    when that was found."""
+    when that was found; `shard` the table that is held, of a merged one."""
 
     position: Position
     ddl: str | None
     by: str
     columns: tuple[str, ...]
     seen: int
+    shard: Name | UnsetType = UNSET
 
 
 class TableEntry(msgspec.Struct, frozen=True, kw_only=True):

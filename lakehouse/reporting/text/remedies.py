@@ -63,10 +63,6 @@ def _unread_ddl(where: Where) -> Steps:
     )
 
 
-def _merged(_: Where) -> Steps:
-    return (Step("", "no command decides for a merged table: change its YAML (`on_ddl`), and run again"),)
-
-
 def _undeclared(where: Where) -> Steps:
     imports = where.command("schema", "import", "tables.sql", "--source", "SOURCE", "--at", "…")
     return (
@@ -214,14 +210,11 @@ REMEDIES: tuple[tuple[str, Callable[[Where], Steps]], ...] = (
     (r"[\d,]+ of [\d,]+ changes that silver has|Delta wrote ", _fewer),
 )
 _SHARD = re.compile(r"[^ ]+: ")
-_DECISIONS = (_held, _rejected_ddl, _unread_ddl)
 
 
 def of_reason(why: str, where: Where) -> Steps:
     """What mends that; () where nothing here is known to."""
-    found = _found(why)
-    if found is None and (found := _found(_SHARD.sub("", why, count=1))) in _DECISIONS:
-        found = _merged
+    found = _found(why) or _found(_SHARD.sub("", why, count=1))
     return found(where) if found is not None else ()
 
 

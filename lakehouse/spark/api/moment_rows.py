@@ -59,7 +59,7 @@ def _opened(reader: Reader, lineages: list[Lineage], position: Position) -> list
     tables = []
     for lineage in lineages:
         at = reader.stands_at(lineage, position)
-        options, gate = reader.options(lineage), run.gates.of(lineage)
+        options, gate = reader.options(lineage), run.gates.fit(lineage)
         tables.append(open_table(run, lineage, at, "", options=options, gate=gate))
     if not tables[0].options.merged:
         return tables

@@ -54,6 +54,34 @@ def land_attachments(context: RunContext, format: str, options: Mapping[str, str
     return landed
 
 
+def begin_looking(log: OpsLog, format: str, options: Mapping[str, str]) -> None:
+    """Say, before the first record lands, that none has been searched: silver may run beside this pass."""
+    if has_attachments(format, options) and log.last(Looked) is None:
+        log.add(Looked(next=()))
+
+
+def searched(landed: OpsLog, format: str, options: Mapping[str, str], bronze: DataFrame) -> DataFrame:
+    """The records whose payloads were copied, as far as they were there. Where silver runs beside bronze, or
+    after a pass that has died, the others wait: without its payload a message is a dead letter. `landed` is
+    the log that says what bronze holds; that of an older lakehouse may say nothing.
+    """
+    looked = landed.last(Looked) if has_attachments(format, options) else None
+    if looked is None:
+        return bronze
+    ranges = [OffsetRange(*one.place, first=0, last=one.offset - 1) for one in looked.next]
+    snapshots = bronze.where(F.col("topic") == SNAPSHOT_TOPIC)
+    return within(bronze.where(F.col("topic") != SNAPSHOT_TOPIC), ranges).unionByName(snapshots)
+
+
+def is_searched(landed: OpsLog, format: str, options: Mapping[str, str]) -> bool:
+    """Whether `searched` leaves no record out."""
+    looked = landed.last(Looked) if has_attachments(format, options) else None
+    if looked is None:
+        return True
+    bronze = landed.lake.read(landed.spark, "bronze", landed.source)
+    return not unread(bronze.where(F.col("topic") != SNAPSHOT_TOPIC), looked.next).limit(1).count()
+
+
 def land_named(log: OpsLog, format: str, options: Mapping[str, str], ranges: Collection[OffsetRange]) -> None:
     """Copy the payloads that these records name and the lake does not have: their storage may have them by
     now.

@@ -33,15 +33,15 @@ PLACE = ("topic", "incarnation", "partition")
 
 
 def disproved(
-    log: OpsLog, last: Manifest | None, until: Position, progress: Progress
+    log: OpsLog, last: Manifest | None, until: Position, progress: Progress, *, goes_on: bool
 ) -> tuple[Disproved, ...]:
     """What the next manifest, at the watermark `until`, has to say: what came after `last` was published,
-    which is told now, and what that one says and no later watermark has settled. Without `last`, nothing was
-    promised.
+    which is told now, and what that one says and no later watermark has settled. Where the next one does not
+    go on from `last` (silver was built again), what came is not told from what was there.
     """
     if last is None:
         return ()
-    found = disproofs(log, last, until)
+    found = disproofs(log, last, until) if goes_on else []
     for one in found:
         progress(f"warning: {'.'.join(one.name)}: {disproved_text(one)}")
     return standing(() if last.disproved is UNSET else last.disproved, found, until)

@@ -7,6 +7,7 @@ gives the same.
 
 import time
 
+from msgspec import UNSET
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
@@ -27,25 +28,31 @@ def waiting(position: Position, columns: tuple[str, ...]) -> Held:
 
 def still_waiting(lineage: Lineage, known: TableEntry | None) -> Held | None:
     """What holds the lineage where the last manifest held it for its rows, as long as its schema there lacks
-    their columns.
+    their columns. `known` may be the entry of a table that is merged of this one and others.
     """
     if known is None or known.held is None or known.held.by != "rows":
         return None
-    schema = lineage.schema_at(known.held.position)
-    missing = tuple(name for name in known.held.columns if schema.column(name) is None)
-    return waiting(known.held.position, missing) if missing else None
+    held = known.held
+    if held.shard is not UNSET and lineage.name_at(held.position) != held.shard:
+        return None
+    schema = lineage.schema_at(held.position)
+    missing = tuple(name for name in held.columns if schema.column(name) is None)
+    return waiting(held.position, missing) if missing else None
 
 
-def held_at(held: Held | None, end: Position, known: TableEntry | None) -> HeldAt | None:
+def held_at(
+    held: Held | None, end: Position, known: TableEntry | None, shard: Lineage | None = None
+) -> HeldAt | None:
     """What holds a table at a run's end, for the manifest: `ddl approve` and `ddl skip` speak of it, and rows
-    wait from `seen` on.
+    wait from `seen` on. `shard`: which one is held, of a merged table.
     """
     if held is None or held.position > end:
         return None
+    name = UNSET if shard is None else shard.name_at(held.position) or shard.intervals[-1].name
     before = known.held if known is not None else None
-    same = before is not None and before.position == held.position and before.by == held.by
+    same = before is not None and (before.position, before.by, before.shard) == (held.position, held.by, name)
     seen = before.seen if same and before is not None else int(time.time() * 1000)
-    return HeldAt(held.position, held.ddl, held.by, held.columns, seen=seen)
+    return HeldAt(held.position, held.ddl, held.by, held.columns, seen=seen, shard=name)
 
 
 def infer_columns(log: OpsLog, timeout: float | None) -> int:
@@ -70,7 +77,8 @@ def _record(log: OpsLog, done: Done, entry: TableEntry, held: HeldAt) -> Inferre
     changes = read_silver(log.spark, log.lake, log.source, "changes").where(
         (F.col("batch") <= done.batch) & not_void(log)
     )
-    shape = shape_of(shapes_of(changes, Span((entry.database, entry.table), below, None)))
+    name = (entry.database, entry.table) if held.shard is UNSET else held.shard
+    shape = shape_of(shapes_of(changes, Span(name, below, None)))
     types = shape.types if shape is not None else {}
     columns = tuple(InferredColumn(name, types.get(name, "")) for name in held.columns)
-    return Inferred(database=entry.database, table=entry.table, position=below, columns=columns)
+    return Inferred(database=name[0], table=name[1], position=below, columns=columns)

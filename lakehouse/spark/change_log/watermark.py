@@ -21,8 +21,10 @@ from lakehouse.silver.partition_lives import (
     Retirement,
     counting,
     is_passed,
+    lives_at_source,
     smallest,
     topic_ends,
+    with_new_names,
     without_later_marks,
 )
 from lakehouse.sources.kafka_offsets import has_more, is_read, reading_of
@@ -159,13 +161,14 @@ def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> di
     """The topics that are at their end. The last statement of one counts once later batches have what came
     before it in other partitions, at once where nothing is on its way (`settled`) and all is read.
     """
-    tables: dict[str, set[Name]] = {}
+    sent: dict[str, set[Name]] = {}
     for size in done.tables:
         if size.topics is UNSET:
             return {}  # an older lakehouse did not say in which topics they are
         for topic in size.topics:
-            tables.setdefault(topic, set()).add(size.name)
-    intervals = [interval for lineage in history.lineages for interval in lineage.intervals]
+            sent.setdefault(topic, set()).add(size.name)
+    tables = with_new_names(sent, history.lineages)
+    intervals = [interval for lineage in history.lineages for interval in lives_at_source(lineage)]
     marks = partition_watermarks(done)
     if not marks or not topic_ends(tables, intervals, marks):
         return {}

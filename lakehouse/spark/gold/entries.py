@@ -11,6 +11,7 @@ from lakehouse.fold.continuity import Breaks
 from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.fold.upcast import lost_since
 from lakehouse.gold.options import to_plain
+from lakehouse.gold.shards import options_for
 from lakehouse.lineage import Held, Lineage, split_name
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.silver.disproved_watermarks import disproved_text
@@ -67,19 +68,12 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
 def shards_entry(
     run: GoldRun, plan: ShardsPlan, written: Written, notes: list[str], collided: tuple[str, ...]
 ) -> TableEntry:
-    """The entry of a table of several shards: it is exact if all of them are, else as the first that is not;
-    one that is behind counts before one that is incomplete.
-    """
+    """The entry of a table of several shards."""
     database, table = split_name(plan.options.merged)
     lacking = lacking_of(run, plan, written)
     changes, fewer = folded_of(run, plan, written)
-    found = EXACT
-    for lineage in plan.lineages:
-        held = plan.held.get(lineage.id)
-        state = state_of(run, lineage, plan.at, held=held, lacking={**lacking, **fewer})
-        if state.state == "behind" or (state != EXACT and found == EXACT):
-            name = ".".join(lineage.intervals[-1].name)
-            found = State(state.state, state.since, f"{name}: {state.why}")
+    lineage, held = plan.held[0] if plan.held else (None, None)
+    found = _state_of_shards(run, plan, {**lacking, **fewer})
     return TableEntry(
         lineage=shards_id(plan.options),
         database=database,
@@ -97,7 +91,7 @@ def shards_entry(
             *renamed(plan.gold, plan.wanted),
             *(note for lineage in plan.lineages for note in lineage.notes),
         ),
-        held=None,
+        held=held_at(held, run.window.position, plan.known, shard=lineage),
         names=tuple(interval.name for lineage in plan.lineages for interval in lineage.intervals),
         options=to_plain(plan.options),
         lacking=lacking,
@@ -105,6 +99,36 @@ def shards_entry(
         collided=collided,
         changes=changes,
     )
+
+
+def without_shards(run: GoldRun, plan: ShardsPlan) -> TableEntry:
+    """The entry of a merged table of which no shard lives, which keeps its Delta data as it was: it is
+    retired, or waits for a table that is held since before it is there.
+    """
+    assert plan.known is not None
+    state = _state_of_shards(run, plan, {})
+    if state.state != "behind":
+        return replace(plan.known, state="retired", since=plan.at)
+    lineage, held = plan.held[0]
+    since = plan.known.since if plan.known.state == "behind" else run.window.position_before
+    held_now = held_at(held, run.window.position, plan.known, shard=lineage)
+    return replace(plan.known, state="behind", since=since, why=state.why, held=held_now)
+
+
+def _state_of_shards(run: GoldRun, plan: ShardsPlan, lacking: Mapping[str, Position]) -> State:
+    """A merged table is behind if a shard is held, be it one that is not there yet; it is exact if all of its
+    shards are, else as the first that is not. A table that no row or statement has told of yet may be one.
+    """
+    for lineage, hold in (*plan.held[:1], *((lineage, None) for lineage in plan.lineages)):
+        state = state_of(run, lineage, plan.at, held=hold, lacking=lacking)
+        if state != EXACT:
+            return state._replace(why=f"{'.'.join(lineage.intervals[-1].name)}: {state.why}")
+    for name, letters in run.dead.items():
+        said = None if name is None else options_for(name, run.settings.options)
+        if name is not None and said is not None and said.merged == plan.options.merged:
+            since = _since(run, shards_id(plan.options))
+            return State("incomplete", since, f"{'.'.join(name)}: {letters} dead letters")
+    return EXACT
 
 
 def retired_entry(plan: TablePlan) -> TableEntry:
@@ -217,20 +241,21 @@ def _source_state(run: GoldRun, lineage: Lineage) -> State:
     for name in (None, *{interval.name for interval in lineage.intervals}):
         if name in run.dead:
             whose = "" if name else " of unknown tables in the source"
-            return State("incomplete", _since(run, lineage), f"{run.dead[name]} dead letters{whose}")
+            return State("incomplete", _since(run, lineage.id), f"{run.dead[name]} dead letters{whose}")
     for interval in lineage.intervals:
         if (late := run.disproved.get(interval.name)) is not None:
             return State("incomplete", late.position, disproved_text(late))
     if run.losses:
-        return State("incomplete", _since(run, lineage), run.losses[0])
+        return State("incomplete", _since(run, lineage.id), run.losses[0])
     return EXACT
 
 
-def _since(run: GoldRun, lineage: Lineage) -> Position | None:
-    """From where on what is missing may be: where the table was found incomplete, else behind what was
-    published last.
+def _since(run: GoldRun, lineage: str) -> Position | None:
+    """From where on what is missing may be: where the table was found incomplete, be it merged with others,
+    else behind what was published last.
     """
-    known = run.entries.get(lineage.id)
+    merged = (one for one in run.entries.values() if one.shards is not UNSET and lineage in one.lineages)
+    known = run.entries.get(lineage) or next(merged, None)
     return known.since if known is not None and known.state == "incomplete" else run.window.position_before
 
 

@@ -117,7 +117,9 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class ShardsPlan:
-    """The live shards of one gold table in one run; the members are those of a TablePlan."""
+    """The live shards of one gold table in one run; the members are those of a TablePlan. `held`: what holds
+    shards, which need not live, by position.
+    """
 
     lineages: tuple[Lineage, ...]
     at: Position
@@ -125,7 +127,7 @@ class ShardsPlan:
     wanted: str
     shape: str
     known: TableEntry | None
-    held: Mapping[str, Held]
+    held: tuple[tuple[Lineage, Held], ...]
     whole: bool
     options: GoldOptions
     gate: None = None
@@ -288,17 +290,22 @@ def _into(plan: TablePlan, before: TableEntry) -> TablePlan:
 
 
 def plan_shards(
-    run: GoldRun, lineages: list[Lineage], options: GoldOptions, taken: set[str]
+    run: GoldRun,
+    lineages: list[Lineage],
+    options: GoldOptions,
+    taken: set[str],
+    waits: Mapping[str, Held] = {},
 ) -> ShardsPlan | None:
     """The plan of a table that several lineages make up; None where gold has nothing of it. A shard that is
-    held holds all.
+    held holds all. `waits`: what the run has found to hold some of them.
     """
+    known = run.entries.get(shards_id(options))
     started = [lineage for lineage in lineages if lineage.start <= run.window.position]
-    held = {lineage.id: hold for lineage in started if (hold := held_by(run, lineage)) is not None}
-    at = min([run.window.position, *(just_below(hold.position) for hold in held.values())])
+    holds = [(one, held_by(run, one, waits.get(one.id), known=known)) for one in started]
+    held = sorted(((one, hold) for one, hold in holds if hold is not None), key=lambda pair: pair[1].position)
+    at = min([run.window.position, *(just_below(hold.position) for _, hold in held)])
     live = [lineage for lineage in started if lineage.name_at(at) is not None and _is_told(lineage, at)]
     live.sort(key=lambda lineage: lineage.name_at(at) or ("", ""))
-    known = run.entries.get(shards_id(options))
     if not live and known is None:
         return None
     shapes = [(lineage.id, shape_of(lineage, at, list(run.void))) for lineage in live]
@@ -313,10 +320,19 @@ def plan_shards(
         wanted=known.wanted or known.gold if known is not None else wanted,
         shape=shape,
         known=known,
-        held=held,
+        held=tuple(held),
         whole=must_fold_whole(run, known, shards_id(options), shape, at=at),
         options=options,
     )
+
+
+def shards_plan(run: GoldRun, entry: str, waits: Mapping[str, Held] = {}) -> ShardsPlan | None:
+    """The plan of the merged table whose entry has this id; None where there is none. `waits` as in
+    `plan_shards`.
+    """
+    _, merged = split_shards(run.history.lineages, run.settings.options)
+    mine = [(lineages, options) for lineages, options in merged if shards_id(options) == entry]
+    return plan_shards(run, *mine[0], set(), waits) if mine else None
 
 
 def shards_id(options: GoldOptions) -> str:
@@ -331,13 +347,15 @@ def is_selected(settings: GoldSettings, lineage: Lineage) -> bool:
     return any(options_for(interval.name, settings.options) is not None for interval in lineage.intervals)
 
 
-def held_by(run: GoldRun, lineage: Lineage, name: Held | None = None) -> Held | None:
-    """The first of what holds a lineage: a DDL, a failed check, rows whose columns no DDL has declared, its
-    name.
+def held_by(
+    run: GoldRun, lineage: Lineage, other: Held | None = None, *, known: TableEntry | None = None
+) -> Held | None:
+    """The first of what holds a lineage: a DDL, a failed check, rows whose columns no DDL has declared,
+    `other`. `known`: the entry of the table that it is merged into.
     """
     stop = run.stops.get(lineage.id)
-    waits = still_waiting(lineage, run.entries.get(lineage.id))
-    holds = [lineage.held, None if stop is None else stop.held, waits, name]
+    waits = still_waiting(lineage, known or run.entries.get(lineage.id))
+    holds = [lineage.held, None if stop is None else stop.held, waits, other]
     return min((hold for hold in holds if hold is not None), key=lambda hold: hold.position, default=None)
 
 

@@ -9,6 +9,7 @@ folded whole. The manifest is the last write; a crash before it only repeats mer
 """
 
 import functools
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -35,15 +36,19 @@ from lakehouse.spark.change_log.schema_history import load_history, record_ids
 from lakehouse.spark.change_log.undeclared_columns import infer_columns
 from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends
 from lakehouse.spark.gold.new_changes import NewChanges
-from lakehouse.spark.gold.plan import GoldRun, Progress, is_selected, plan_table
+from lakehouse.spark.gold.plan import GoldRun, Progress, is_selected, plan_table, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Size, TableResult, Window
 from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark
+from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gates, open_gates
 from lakehouse.spark.session import many_rows
+
+# seconds between two tries of a table that fails, where runs come one after another
+RETRY = 60
 
 
 def run_gold(
@@ -55,9 +60,11 @@ def run_gold(
     again: frozenset[str] = frozenset(),
     *,
     unread: bool = False,
+    patient: bool = False,
 ) -> Manifest | None:
     """Publish one manifest, or None where nothing is new. Lineages in `again` are folded again whatever is
-    known of them. `unread`: records have landed that silver has not taken, which is something new.
+    known of them. `unread`: records have landed that silver has not taken, which is something new. `patient`:
+    the next run comes at once, so that a table that has failed waits for RETRY seconds.
     """
     with log.gathering():
         # an append may bring the records of a batch that is done meanwhile, whose changes this run leaves out
@@ -65,10 +72,21 @@ def run_gold(
         done = log.last(Done)
         if done is None:
             return None
+        if patient and not again and not unread and waits_for_retry(log, feed, done):
+            return None
         manifest = publish_next(feed, log, done, progress=progress, again=again, unread=unread)
         if manifest is None or feed.drift_timeout != 0 or not _waits_for_columns(manifest):
             return manifest
         return run_gold(spark, lake, feed, log, progress=progress) or manifest
+
+
+def waits_for_retry(log: OpsLog, feed: GoldSettings, done: Done) -> bool:
+    """Whether nothing is new but a table that has failed, a short while ago."""
+    dated = next(((one.at, one.record) for one in reversed(log.records) if one.kind == Manifest.kind), None)
+    if dated is None or not isinstance(last := dated[1], Manifest) or last.asked is not None:
+        return False
+    is_new = not is_published(feed, log, done, asked=None, last=last)
+    return not is_new and time.time() * 1000 - dated[0] < RETRY * 1000
 
 
 def _waits_for_columns(manifest: Manifest) -> bool:
@@ -130,8 +148,9 @@ def prepared(
     ends = find_ends(log, done, history, settled=feed.settled)
     position, holder = find_watermark(feed, log, done, ends)
     window = window_of(feed, log, done.batch, position, last=last)
-    promising = last if feed.consistency != "eventual" and window.position_before > MIN_POSITION else None
-    late = disproved(log, promising, window.position, progress)
+    promising = last if feed.consistency != "eventual" else None
+    goes_on = window.position_before > MIN_POSITION
+    late = disproved(log, promising, window.position, progress, goes_on=goes_on)
     begun = (one for one in history.lineages if one.start <= window.position)
     record_ids(log, (one for one in begun if is_selected(feed, one)))
     layers = reconciled(log, last, done)
@@ -227,8 +246,7 @@ def open_run(
     losses: tuple[str, ...] = (),
 ) -> GoldRun:
     """All that a run knows before it decides; with `stops` it looks where expectations stop tables. `losses`:
-    what the whole source is known to lack, in words, besides what the log says. QualityError where a suite
-    does not suit its table.
+    what the whole source is known to lack, in words, besides what the log says.
     """
     done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
@@ -266,7 +284,7 @@ def counts_of(log: OpsLog, window: Window, last: Manifest | None, silver: DataFr
 
 
 def gates_of(log: OpsLog, feed: GoldSettings, history: History, window: Window) -> Gates:
-    """The suites that judge the run's changes. QualityError where one does not suit its table."""
+    """The suites that judge the run's changes."""
     return open_gates(
         log,
         window.batch,
@@ -306,13 +324,22 @@ def unpublished(log: OpsLog) -> frozenset[str]:
 
 
 def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
-    """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
+    """Fold one table, which may be merged of several, into another Delta table, `gold`; False where it does
+    not live at the window's end.
+    """
+    new = NewChanges(run.silver, small=True)
+    shards = shards_plan(run, lineage_id)
+    if shards is not None and shards.lineages:
+        with many_rows(run.spark):
+            apply_shards(run, replace(shards, gold=gold, known=None, whole=True), new, {})
+        return True
     lineage = next((one for one in run.history.lineages if one.id == lineage_id), None)
     names = names_held(run.history.lineages, run.window.position, run.entries)
     plan = None if lineage is None else plan_table(run, lineage, names.waits.get(lineage_id))
     if plan is None:
         return False
+    run.gates.fit(plan.lineage)
     plan = replace(plan, gold=gold, known=None, before=None, whole=True, retired=False)
     with many_rows(run.spark):
-        apply_table(run, plan, NewChanges(run.silver, small=True))
+        apply_table(run, plan, new)
     return True

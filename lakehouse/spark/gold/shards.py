@@ -3,19 +3,21 @@ position.
 """
 
 import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import msgspec
 from pyspark.sql import functions as F
 
 from lakehouse.gold.own_columns import CURRENT, DELETED, SHARD
 from lakehouse.gold.shards import aligned
+from lakehouse.lineage import Held
 from lakehouse.spark.change_log.changes import between, of_any
+from lakehouse.spark.change_log.undeclared_columns import waiting
 from lakehouse.spark.gold import merge
-from lakehouse.spark.gold.entries import misfit_entry, shards_entry
+from lakehouse.spark.gold.entries import misfit_entry, shards_entry, without_shards
 from lakehouse.spark.gold.layout import misfit, take_back
-from lakehouse.spark.gold.new_changes import NewChanges, Read
-from lakehouse.spark.gold.plan import GoldRun, ShardsPlan
+from lakehouse.spark.gold.new_changes import NOTHING_READ, NewChanges, Read
+from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, shards_id, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, TableResult, Written
 from lakehouse.spark.gold.table import GoldTable, open_table, whole_frame
 from lakehouse.spark.gold.window import outcome_of, write_outcomes
@@ -28,8 +30,7 @@ def apply_shards(run: GoldRun, plan: ShardsPlan, new: NewChanges, read: Read) ->
     were read together with other tables'.
     """
     if plan.retired:
-        assert plan.known is not None
-        return TableResult(msgspec.structs.replace(plan.known, state="retired", since=plan.at))
+        return TableResult(without_shards(run, plan))
     tables, notes = open_shards(run, plan, read)
     for table in tables:
         wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
@@ -39,6 +40,12 @@ def apply_shards(run: GoldRun, plan: ShardsPlan, new: NewChanges, read: Read) ->
             return TableResult(misfit_entry(run, plan.known, wrong))
     with keeping():
         written = write_shards(run, plan, tables, new)
+    if not isinstance(written, Written):
+        again = held_for_rows(run, plan, written)
+        if again is None:
+            why = "rows have columns that no DDL has added, before any row that has none"
+            return TableResult(None, problems=(f"{plan.options.merged}: {why}",))
+        return apply_shards(run, again, new, read if plan.whole else NOTHING_READ)
     collided = (plan.known.collided or ()) if plan.known is not None else ()
     if written.what:
         collided = collisions(run, plan, tables[0], written.version)
@@ -60,8 +67,27 @@ def shard(table: GoldTable) -> str:
     return str(table.mode.tag[SHARD])
 
 
-def write_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable], new: NewChanges) -> Written:
-    """Merge what is new of each shard, or fold all of them again."""
+def held_for_rows(run: GoldRun, plan: ShardsPlan, waits: Mapping[str, Held]) -> ShardsPlan | None:
+    """The plan of a table that is held before the first row, of any shard, with a column that no DDL has
+    declared; None where nothing of it is there before.
+    """
+    again = shards_plan(run, shards_id(plan.options), waits)
+    return None if again is None else replace(again, gold=plan.gold, wanted=plan.wanted, whole=True)
+
+
+def waits_of(found: Iterable[tuple[GoldTable, Found]]) -> dict[str, Held]:
+    """What holds the shards that have rows with columns that no DDL has declared."""
+    return {
+        table.lineage.id: waiting(min(mine.unknown.values()), tuple(sorted(mine.unknown)))
+        for table, mine in found
+        if mine.unknown
+    }
+
+
+def write_shards(
+    run: GoldRun, plan: ShardsPlan, tables: list[GoldTable], new: NewChanges
+) -> Written | dict[str, Held]:
+    """Merge what is new of each shard, or fold all of them again; or nothing, and what holds shards."""
     keys = {tuple(column.name for column in table.keys) for table in tables}
     if plan.whole or plan.known is None or len(keys) > 1:
         return refold_shards(run, plan, tables)
@@ -77,6 +103,8 @@ def write_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable], new: N
             return refold_shards(run, plan, tables)
         outcomes.append((table, outcome))
         taken += len(changes)
+    if waits := waits_of((table, outcome.found) for table, outcome in outcomes):
+        return waits
     return _write_all(run, outcomes, version)._replace(taken=taken)
 
 
@@ -101,10 +129,12 @@ def _write_all(run: GoldRun, outcomes: list[tuple[GoldTable, Outcome]], version:
     )
 
 
-def refold_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable]) -> Written:
-    """Fold all shards from silver, and replace the table in one commit."""
-    take_back(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
+def refold_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable]) -> Written | dict[str, Held]:
+    """Fold all shards from silver, and replace the table in one commit; or nothing, as `write_shards`."""
     wholes = [whole_frame(table) for table in tables]
+    if waits := waits_of((table, whole.found) for table, whole in zip(tables, wholes, strict=True)):
+        return waits
+    take_back(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
     frame = functools.reduce(
         lambda one, other: one.unionByName(other, allowMissingColumns=True), [whole.frame for whole in wholes]
     )

@@ -229,7 +229,8 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
     if not table.schema.columns and plan.held is not None and plan.before is None:
         why = f"held before any column of it is known: {plan.held.why}"
         return TableResult(None, problems=(f"{'.'.join(plan.made_for)}: {why}",))
-    wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
+    wrong = run.gates.unfit.get(plan.lineage.id)
+    wrong = wrong or misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
     stays = plan.known or plan.before
     if wrong is not None and stays is None:
         return TableResult(None, problems=(f"{'.'.join(plan.lineage.intervals[-1].name)}: {wrong}",))

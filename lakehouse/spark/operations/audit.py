@@ -12,8 +12,6 @@ Nothing that is published changes; gold is folded into tables that are removed a
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from msgspec import UNSET
-
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.silver import Done
@@ -72,8 +70,6 @@ def source_audit(log: OpsLog, settings: SourceSettings, progress: Progress, *, f
 
 def why_left_out(entry: TableEntry) -> str | None:
     """Why a table can't be compared with a fold of its own; None where it can."""
-    if entry.shards is not UNSET:
-        return "several source tables make it up"
     if entry.state == "retired":
         return "its source table is gone"
     return "it stands before the watermark" if entry.state == "behind" else None

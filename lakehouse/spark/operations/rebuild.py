@@ -108,7 +108,7 @@ def shadow_difference(run: GoldRun, entry: TableEntry, gold: str, version: int |
     shadow = f"_rebuild_{entry.gold}"
     try:
         if not fold_shadow(run, entry.lineage, shadow):
-            raise LakehouseError(f"{entry.name}: expected a table of its own, at a moment at which it lives")
+            raise LakehouseError(f"{entry.name}: expected a table that lives at that moment")
         live = run.lake.read(run.spark, "gold", gold, version)
         with many_rows(run.spark):
             return difference(live, run.lake.read(run.spark, "gold", shadow))

@@ -121,7 +121,7 @@ def go_round(source_round: Round, layers: tuple[str, ...], stop: Stop) -> None:
                 source_round.record.landed += _land_or_wait(source_round, stop)
         looked = "bronze" in layers and not source_round.trouble
         record, context = source_round.record, source_round.context
-        derive(context, source_round.source, layers, record, stop=stop, looked=looked)
+        derive(context, source_round.source, layers, record, stop=stop, looked=looked, patient=True)
         source_round.record = source_round.record.flush(log)
     log.tidy(began)
     source_round.passes += 1

@@ -15,7 +15,7 @@ from lakehouse.events import Message
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.runs import RunInput
 from lakehouse.sources.recording import read_recording
-from lakehouse.spark.bronze.claim_checks import land_attachments
+from lakehouse.spark.bronze.claim_checks import begin_looking, land_attachments
 from lakehouse.spark.bronze.kafka import land_topics
 from lakehouse.spark.bronze.recordings import land_messages, list_partitions
 from lakehouse.spark.bronze.storage import land_storage
@@ -118,9 +118,10 @@ def derive(
     *,
     stop: Stop,
     looked: bool = False,
+    patient: bool = False,
 ) -> Manifest | None:
     """Run silver and gold, of those layers, once; counts are added to the record. `looked`: bronze has just
-    landed what there was. Returns the manifest that gold published.
+    landed what there was; `patient`: the next pass comes at once. Returns the manifest that gold published.
     """
     published = None
     if "silver" in layers and not stop():
@@ -138,6 +139,7 @@ def derive(
                 context.log,
                 progress=context.progress,
                 unread=bool(record.landed) and "silver" in layers and not record.batches,
+                patient=patient,
             )
         record.published += published is not None
     return published
@@ -173,6 +175,7 @@ def land_all(context: RunContext, source: Source, stop: Stop, *, first: bool = T
 
     `first`: nothing has been landed in this run so far, so folders and checkpoints are looked at with care.
     """
+    begin_looking(context.log, source.silver.format, source.silver.options)
     landed = land(context, source, stop, first=first)
     land_attachments(context, source.silver.format, source.silver.options)
     return landed

@@ -164,11 +164,16 @@ class SuiteEvaluator:
         mine = [(index, check) for index, check in self.checks if set(check.columns) <= known.names.keys()]
         return [F.when(self._fails(check, known), F.lit(index)) for index, check in mine]
 
-    def check_types(self) -> None:
-        """QualityError where a check does not suit its columns, in any schema that the table ever had."""
+    @property
+    def misfit(self) -> str | None:
+        """Why a check does not suit its columns, in some schema that the table had; None where all do."""
         for shape in {self._shape(step) for step in range(len(self.lineage.steps))}:
             aliases = self._aliases([key for key, _ in shape])
-            self._marks(aliases, {aliases[key]: type_ for key, type_ in shape})
+            try:
+                self._marks(aliases, {aliases[key]: type_ for key, type_ in shape})
+            except QualityError as error:
+                return f"quality: {error}"
+        return None
 
     def _aliases(self, ids: list[int]) -> dict[int, str]:
         """Names of the batch's columns: the table's newest, as conditions spell them, where nothing else of
@@ -220,17 +225,16 @@ def commit_of(place: Position, upstream: Upstream) -> Position:
     return (*place[:2], 0, 0, 0, 0) if upstream.server == "tidb" else place
 
 
-def check_names(judges: list[SuiteEvaluator], table: str) -> None:
-    """QualityError where a check names a column that no lineage of the table ever had."""
-    if judges and (unknown := set.intersection(*(judge.unknown for judge in judges))):
-        known = {
-            column.name for judge in judges for step in judge.lineage.steps for column in step.schema.columns
-        }
-        name = min(unknown)
-        raise QualityError(
-            f"{table}: quality: expected columns that the table has or had, got {name}; "
-            f"{did_you_mean(name, known)}"
-        )
+def unknown_names(judges: list[SuiteEvaluator]) -> str | None:
+    """That a check names a column which no lineage of the table ever had; None where none does."""
+    unknown = set.intersection(*(judge.unknown for judge in judges)) if judges else set()
+    if not unknown:
+        return None
+    known = {
+        column.name for judge in judges for step in judge.lineage.steps for column in step.schema.columns
+    }
+    name = min(unknown)
+    return f"quality: expected columns that the table has or had, got {name}; {did_you_mean(name, known)}"
 
 
 def _worker(

@@ -8,7 +8,7 @@ import functools
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.errors import QualityError
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import REJECTED, Change
 from lakehouse.fold.steps import key_turns, target_step
@@ -30,7 +31,7 @@ from lakehouse.spark.change_log.changes import between, named_changes, of_lineag
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.quality.evaluate import FAILED, SuiteEvaluator, check_names, commit_of
+from lakehouse.spark.quality.evaluate import FAILED, SuiteEvaluator, commit_of, unknown_names
 from lakehouse.spark.session import kept
 from lakehouse.spark.silver.columns import POSITION
 
@@ -86,13 +87,20 @@ NO_VERDICT = Verdict()
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The judges of one run, by lineage."""
+    """The judges of one run, by lineage; `unfit`: why the suites of others do not suit their tables."""
 
     spark: SparkSession
     lake: Lake
     source: str
     batch: int
     judges: Mapping[str, SuiteEvaluator]
+    unfit: Mapping[str, str] = field(default_factory=dict)
+
+    def fit(self, lineage: Lineage) -> "Gate | None":
+        """The same as `of`; QualityError where the suite does not suit the table."""
+        if (why := self.unfit.get(lineage.id)) is not None:
+            raise QualityError(f"{'.'.join(lineage.intervals[-1].name)}: {why}")
+        return self.of(lineage)
 
     def of(self, lineage: Lineage) -> "Gate | None":
         """The gate of a lineage's changes; None where no suite is about it."""
@@ -286,8 +294,9 @@ def open_gates(
     policies: dict[str, str],
     virtual: bool,
 ) -> Gates:
-    """The gates of a run; QualityError where a suite does not suit its table, before anything is written."""
+    """The gates of a run, and the tables that their suites do not suit: a statement may have changed them."""
     evaluators: dict[str, SuiteEvaluator] = {}
+    unfit: dict[str, str] = {}
     accepted = {record.lineage: record.changes for record in log.all(Accepted)}
     for name, suite in suites.items():
         lineages = [
@@ -301,13 +310,18 @@ def open_gates(
             )
             for lineage in lineages
         ]
-        check_names(judges, ".".join(name))
+        unknown = unknown_names(judges)
         for judge in (judge for judge in judges if judge.checks):
             # a table that was renamed is judged by the suite of its newest name, where that one has a suite
-            if judge.lineage.id not in evaluators or judge.lineage.intervals[-1].name == name:
-                judge.check_types()
-                evaluators[judge.lineage.id] = judge
-    return Gates(log.spark, log.lake, log.source, batch, judges=evaluators)
+            lineage = judge.lineage
+            if lineage.id not in evaluators.keys() | unfit.keys() or lineage.intervals[-1].name == name:
+                evaluators.pop(lineage.id, None)
+                unfit.pop(lineage.id, None)
+                if why := unknown or judge.misfit:
+                    unfit[lineage.id] = why
+                else:
+                    evaluators[lineage.id] = judge
+    return Gates(log.spark, log.lake, log.source, batch, judges=evaluators, unfit=unfit)
 
 
 def rejected_rows(spark: SparkSession, lake: Lake, source: str) -> DataFrame:

@@ -34,6 +34,7 @@ from lakehouse.spark.change_log.changes import (
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.layout import with_computed
 from lakehouse.spark.gold.merge import frame_of
+from lakehouse.spark.gold.plan import shards_id
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import named, the_one
 from lakehouse.spark.ops.lake_record import sources
@@ -221,10 +222,13 @@ class Reader:
 
     def stands_at(self, lineage: Lineage, position: Position) -> Position:
         """Where a lineage's rows stand at a position: gold holds a table before what it can't apply, and so
-        do the moments behind that.
+        do the moments behind that; a table that is to be merged into it waits with it.
         """
-        manifest = self.manifest_or_error()
-        entry = next((one for one in manifest.tables if lineage.id in one.lineages), None)
+        manifest, options = self.manifest_or_error(), self.options(lineage)
+        into = shards_id(options) if options.merged else lineage.id
+        entry = next(
+            (one for one in manifest.tables if lineage.id in one.lineages or one.lineage == into), None
+        )
         return position if entry is None else min(position, manifest.position_of(entry))
 
     def changes(self, table: str, at: str | None) -> Iterator[str]:
@@ -282,7 +286,7 @@ class Reader:
             policies={},
             virtual=self.settings.virtual,
         )
-        return [gate for lineage in self.history.lineages if (gate := gates.of(lineage)) is not None]
+        return [gate for lineage in self.history.lineages if (gate := gates.fit(lineage)) is not None]
 
     def manifest_or_error(self) -> Manifest:
         """The last manifest; LakehouseError where gold has published nothing."""

@@ -31,7 +31,7 @@ from lakehouse.silver.redelivery import rule_of
 from lakehouse.silver.transaction_watermark import waits
 from lakehouse.sources.kafka_offsets import has_more, reading_of, undone
 from lakehouse.spark import limits
-from lakehouse.spark.bronze.claim_checks import has_attachments, with_attachments
+from lakehouse.spark.bronze.claim_checks import has_attachments, is_searched, searched, with_attachments
 from lakehouse.spark.bronze.epochs import epochs_of
 from lakehouse.spark.bronze.offsets import unread, within
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
@@ -115,8 +115,12 @@ def next_plan(
     refuse_other_reading(log, feed)
     if last is not None and (done is None or done.batch < last.batch):
         return last
-    late, reading = landed_late(log, done), reading_of((landed or log).last(Read))
-    following = Following(late, is_small(log, feed, late)) if late else following_records(log, feed, done)
+    landed = landed or log
+    late, reading = landed_late(log, done), reading_of(landed.last(Read))
+    if late:
+        following = Following(late, is_small(log, feed, late))
+    else:
+        following = following_records(log, feed, done, landed)
     ranges = following.ranges
     whole = following.is_all and (reading is None or not has_more(next_offsets(ranges, done), reading))
     if not ranges and not (whole and done is not None and waits(done.transactions, looked=looked)):
@@ -138,14 +142,18 @@ def next_plan(
     return plan
 
 
-def following_records(log: OpsLog, feed: SilverSettings, done: Done | None) -> "Following":
-    """The records to read next, without a look at any where bronze has no others."""
+def following_records(log: OpsLog, feed: SilverSettings, done: Done | None, landed: OpsLog) -> "Following":
+    """The records to read next, without a look at any where bronze has no others. `landed` as in
+    `run_silver`.
+    """
     if not log.lake.exists(log.spark, "bronze", log.source):
         return Following((), small=True)
     newest = bronze_version(log, done)
     if newest is None:
         return Following((), small=True, is_all=True)
-    following = next_ranges(log.spark, log.lake, feed, done)
+    following = next_ranges(log.spark, log.lake, feed, done, log=landed)
+    if following.is_all and not is_searched(landed, feed.format, feed.options):
+        following = following._replace(is_all=False)
     return following._replace(bronze=newest if following.is_all else UNSET)
 
 
@@ -208,9 +216,13 @@ def bronze_version(log: OpsLog, done: Done | None) -> tuple[int, int] | None:
     return commits[0].version, commits[0].at
 
 
-def next_ranges(spark: SparkSession, lake: Lake, feed: SilverSettings, done: Done | None) -> Following:
-    """The records to read next, from the first one not done, bounded."""
-    narrow = _sizes(spark, lake, feed, done)
+def next_ranges(
+    spark: SparkSession, lake: Lake, feed: SilverSettings, done: Done | None, *, log: OpsLog | None = None
+) -> Following:
+    """The records to read next, from the first one not done, bounded; with bronze's `log`, of those whose
+    claim-check payloads were copied.
+    """
+    narrow = _sizes(spark, lake, feed, done, log=log)
     if (few := _few(narrow)) is not None:
         grouped_rows = few.group_by(["topic", "incarnation", "partition"])
         bounds = grouped_rows.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
@@ -241,13 +253,17 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: SilverSettings, done: Don
     return Following(_ranges(rows), small=False, arrow_rows=arrow_rows, is_all=is_all, landed=landed)
 
 
-def _sizes(spark: SparkSession, lake: Lake, feed: SilverSettings, wanted: Wanted) -> DataFrame:
+def _sizes(
+    spark: SparkSession, lake: Lake, feed: SilverSettings, wanted: Wanted, *, log: OpsLog | None = None
+) -> DataFrame:
     """The places and sizes of the records of some ranges, or of those that a done batch has left."""
     bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
     if isinstance(wanted, tuple):
         bronze = within(bronze, wanted)
     elif wanted is not None:
         bronze = unread(bronze, wanted.next)
+    if log is not None:
+        bronze = searched(log, feed.format, feed.options, bronze)
     size = (F.coalesce("size", F.lit(0)) + 100).alias("bytes")
     return bronze.select("topic", "incarnation", "partition", "offset", size)
 

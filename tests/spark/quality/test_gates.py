@@ -300,30 +300,39 @@ def test_folding_in_spark_jobs_rejects_what_the_driver_rejects(
     assert rejected(spark, shop.lake) == {name: story.rejected[name] for name in names}
 
 
-def test_a_suite_that_does_not_suit_its_table_runs_nothing(spark: Any, tmp_path: Path) -> None:
+def test_a_suite_that_does_not_suit_its_table_holds_that_table_alone(spark: Any, tmp_path: Path) -> None:
     shop = Shop(
-        tmp_path, {"kept": "- {expect: expect_column_values_to_not_be_null, column: totl, action: reject}\n"}
+        tmp_path,
+        {
+            "kept": "- {expect: expect_column_values_to_not_be_null, column: totl, action: reject}\n",
+            "warned": POSITIVE,
+        },
     )
     shop.first_batch()
-
-    with pytest.raises(LakehouseError) as unknown:
-        shop.run()
-    shop.say(
-        "kept",
-        "- {expect: expect_column_values_to_match_regex, column: total, args: {regex: a}, action: reject}\n",
-    )
-    with pytest.raises(LakehouseError) as unsuited:
-        shop.run()
-
-    assert (
-        str(unknown.value)
-        == "shop.kept: quality: expected columns that the table has or had, got totl; did you mean `total`?"
-    )
-    assert (
-        str(unsuited.value)
-        == "expect_column_values_to_match_regex(total): expected a column of type STRING, got DECIMAL(10,2)"
-    )
+    unknown = shop.run()
+    assert unknown["problems"] == [
+        "shop.kept: quality: expected columns that the table has or had, got totl; did you mean `total`?"
+    ]
+    assert states(unknown) == {"warned": ("exact", None)}
     assert not Lake(shop.lake).exists(spark, "gold", "shop__kept")
+
+    shop.say("kept", POSITIVE)
+    shop.run()
+    kept = gold(spark, shop.lake, "kept")
+    sql = "ALTER TABLE `shop`.`{}` MODIFY COLUMN `total` VARCHAR(20)"
+    shop.feed.on("kept").ddl(8, sql.format("kept")).insert(9, id="9", total="7.00", note="a")
+    shop.feed.on("warned").insert(9, id="9", total="9.00", note="a").resolved(13)
+    changed = states(shop.run())
+
+    assert (gold(spark, shop.lake, "kept"), len(gold(spark, shop.lake, "warned"))) == (kept, 3)
+    assert changed == {
+        "kept": (
+            "behind",
+            "held by its YAML: quality: expect_column_values_to_be_between(total): expected values of type "
+            "STRING, got a int",
+        ),
+        "warned": ("exact", None),
+    }
 
 
 @pytest.mark.parametrize(

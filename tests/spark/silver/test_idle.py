@@ -25,9 +25,9 @@ def looks(log: OpsLog, monkeypatch: pytest.MonkeyPatch) -> int:
     seen: list[int] = []
     real = silver_run.next_ranges
 
-    def looked(*given: Any) -> Any:
+    def looked(*given: Any, **named: Any) -> Any:
         seen.append(1)
-        return real(*given)
+        return real(*given, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(silver_run, "next_ranges", looked)

@@ -1,0 +1,149 @@
+"""Merged tables of which a shard is held: the table is behind, and says what ends that. Needs no session."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from lakehouse.events import Position
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.modes import Clock
+from lakehouse.gold.options import GoldOptions, to_plain
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.spark.change_log.change_counts import NO_COUNTS
+from lakehouse.spark.gold.entries import shards_entry, without_shards
+from lakehouse.spark.gold.new_changes import NewChanges
+from lakehouse.spark.gold.plan import ShardsPlan, plan_tables
+from lakehouse.spark.gold.results import Written
+from lakehouse.spark.gold.shards import held_for_rows, open_shards, write_shards
+from lakehouse.spark.readers.show import Reader
+from tests.support.feeds import TiCDC
+
+MERGED = GoldOptions(merged="d.orders")
+ROW = {"id": 1, "a": "x"}
+UNREAD = "CREATE TABLE o_1 AS GARBLED ("
+
+
+def at(ts: int) -> Position:
+    return (0, ts, 2, 0, 0, 0)
+
+
+def shard(feed: TiCDC, number: int, ts: int) -> TiCDC:
+    return feed.ddl(ts, f"CREATE TABLE o_{number} (id INT PRIMARY KEY, a VARCHAR(9))", table=f"o_{number}")
+
+
+def run_over(feed: TiCDC, end: int, before: int = 1, known: TableEntry | None = None, **more: Any) -> Any:
+    """A run of gold over d.o_* as one table."""
+    settings = SimpleNamespace(
+        tables=None,
+        options={("d", "o_*"): MERGED},
+        upstream=Upstream(),
+        policies={},
+        virtual=False,
+        clock=Clock(True, True),
+        old_rows="",
+    )
+    facts = {
+        "window": SimpleNamespace(position=at(end), position_before=at(before)),
+        "settings": settings,
+        "entries": {known.lineage: known} if known else {},
+        "history": feed.memory.history(),
+        "gates": SimpleNamespace(of=lambda _: None),
+        "size": lambda _: SimpleNamespace(small=True, rows=1, bytes=1),
+        "counts": NO_COUNTS,
+        **{key: {} for key in ("stops", "dead", "disproved", "floors")},
+        **dict.fromkeys(("void", "epochs", "missing", "losses", "rebuild", "unpublished", "returned"), ()),
+        **dict.fromkeys(("refresh", "silver", "spark", "lake"), None),
+    }
+    return SimpleNamespace(**{**facts, **more})
+
+
+def entry_of(run: Any) -> TableEntry:
+    """What the run publishes of the merged table."""
+    return shards_entry(run, plan_of(run), Written(1), [], ())
+
+
+def plan_of(run: Any) -> ShardsPlan:
+    (plan,) = plan_tables(run)
+    assert isinstance(plan, ShardsPlan)
+    return plan
+
+
+def test_moments_of_a_shard_that_holds_a_merged_table_stand_where_that_does() -> None:
+    feed = shard(TiCDC(), 0, 1).ddl(5, UNREAD, table="o_1").row(7, "INSERT", ROW, table="o_1")
+    run = run_over(feed, 9)
+    entry = entry_of(run)
+    reader = Reader.__new__(Reader)
+    reader.manifest = Manifest(batch=1, watermark=at(9), consistency="resolved", auto=True, tables=(entry,))
+    reader.settings = SimpleNamespace(tables=[(("d", "o_*"), to_plain(MERGED))])  # type: ignore[assignment]
+
+    assert [one.id for one in run.history.lineages if one.id in entry.lineages] == ["d.o_0@0.1.2"]
+    for lineage in run.history.lineages:
+        assert reader.stands_at(lineage, at(8)) == entry.since
+
+
+@pytest.mark.parametrize("statement", [UNREAD, "ALTER TABLE o_0 GARBLED x"])
+def test_a_merged_table_is_behind_where_a_shard_is_held_be_it_one_that_is_not_there_yet(
+    statement: str,
+) -> None:
+    """It stands where it was: rows of the other shards behind that are not in it."""
+    name = "o_1" if statement == UNREAD else "o_0"
+    feed = shard(TiCDC(), 0, 1).ddl(5, statement, table=name).row(7, "INSERT", ROW, table="o_0")
+    entry = entry_of(run_over(feed, 9))
+
+    assert (entry.state, entry.since) == ("behind", (*at(5)[:5], -1))
+    assert entry.why is not None and entry.why.startswith(f"d.{name}: held by a DDL: ")
+    held = entry.held
+    assert held is not None, "`ddl skip` decides on it"
+    assert (held.position, held.ddl, held.by, held.shard) == (at(5), statement, "reader", ("d", name))
+    assert entry_of(run_over(feed, 4)).state == "exact"
+
+
+def test_a_merged_table_of_which_no_shard_lives_is_retired_or_waits_for_one_that_is_held() -> None:
+    feed = shard(TiCDC(), 0, 1).row(2, "INSERT", ROW, table="o_0")
+    known = entry_of(run_over(feed, 3))
+    dropped = run_over(feed.ddl(5, "DROP TABLE o_0", table="o_0"), 6, before=3, known=known)
+    assert without_shards(dropped, plan_of(dropped)).state == "retired"
+
+    held = run_over(feed.ddl(7, UNREAD, table="o_1"), 9, before=3, known=known)
+    entry = without_shards(held, plan_of(held))
+    assert (entry.state, entry.since) == ("behind", at(3)), "it stays as it was"
+    assert entry.held is not None and entry.held.shard == ("d", "o_1")
+    later = run_over(feed, 12, before=9, known=entry)
+    assert without_shards(later, plan_of(later)) == entry
+
+
+def test_rows_with_a_column_that_no_ddl_has_added_hold_a_merged_table_until_it_comes() -> None:
+    feed = shard(shard(TiCDC(), 0, 1), 1, 2).row(5, "INSERT", {**ROW, "b": "y"}, table="o_1")
+    known = entry_of(run_over(feed, 3))
+    run = run_over(feed, 9, before=3, known=known)
+    plan = plan_of(run)
+    changes = feed.memory._lineages()[1]
+    new = NewChanges(None, small=True, changes=changes)  # type: ignore[arg-type]
+
+    waits = write_shards(run, plan, open_shards(run, plan, {})[0], new)
+    assert isinstance(waits, dict)
+    held = held_for_rows(run, plan, waits)
+
+    assert held is not None and (held.at, held.whole) == ((0, 5, 1, 0, 0, -1), True)
+    entry = shards_entry(run, held, Written(2, whole=True), [], ())
+    assert entry.state == "behind" and entry.held is not None
+    assert (entry.held.by, entry.held.columns, entry.held.shard) == ("rows", ("b",), ("d", "o_1"))
+    later = run_over(feed, 12, before=9, known=entry)
+    assert plan_of(later).at == held.at, "it waits on"
+    feed.ddl(4, "ALTER TABLE o_1 ADD b VARCHAR(9)", table="o_1")
+    assert plan_of(run_over(feed, 12, before=9, known=entry)).at == at(12)
+
+
+def test_dead_letters_of_a_shard_of_which_nothing_else_has_come_keep_a_merged_table_from_being_exact() -> (
+    None
+):
+    feed = shard(TiCDC(), 0, 1)
+
+    entry = entry_of(run_over(feed, 9, before=7, dead={("d", "o_9"): 2, ("d", "x"): 1}))
+    assert (entry.state, entry.since, entry.why) == ("incomplete", at(7), "d.o_9: 2 dead letters")
+    assert entry_of(run_over(feed, 9, dead={("d", "x"): 1})).state == "exact"
+    since = entry_of(run_over(feed, 12, before=9, known=entry, dead={("d", "o_0"): 1})).since
+    assert since == at(7), "since when something is missing does not move on"
+    assert entry.shards is not msgspec.UNSET
