@@ -45,9 +45,6 @@ _SETTINGS = {
     # a checksum file lists all files of its table else, for which a new table takes a Spark job more
     "spark.databricks.delta.allFilesInCrc.enabled": "false",
     "spark.python.daemon.module": "lakehouse.spark.pipeline.worker_daemon",
-    # each query is described for the UI, and again whenever it adapts, even where there is no UI: formatted,
-    # that was 6 % of what the JVM does in gold
-    "spark.sql.ui.explainMode": "simple",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
