@@ -263,10 +263,11 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
         raise  # the machine's fault: no message is to blame
     except Exception as error:
         events = [refused(error)]
-    if any(isinstance(event, DeadLetter) and event.code == "json" for event in events):
-        from lakehouse.formats.invalid_text import decode_again
+    for event in events:
+        if type(event) is DeadLetter and event.code == "json":
+            from lakehouse.formats.invalid_text import decode_again
 
-        events = decode_again(decode, message, options, format, framed=FORMATS[format].framed) or events
+            return decode_again(decode, message, options, format, framed=FORMATS[format].framed) or events
     return events
 
 

@@ -25,19 +25,16 @@ def frames(key: bytes | None, value: bytes | None) -> tuple[list[bytes], list[by
 
 
 def _parts(data: bytes, start: int, what: str) -> list[bytes]:
-    parts = []
-    while start < len(data):
-        end = start + 8 + int.from_bytes(data[start : start + 8])
-        if end > len(data) or start + 8 > len(data):
+    parts, size = [], len(data)
+    while start < size:
+        begin = start + 8
+        end = begin + int.from_bytes(data[start:begin])
+        if end > size or begin > size:
             raise DecodeError(
                 "frame",
-                (
-                    f"message {what}: expected a length and as many bytes at byte {start} of {len(data)}, "
-                    "got "
-                    "fewer"
-                ),
+                f"message {what}: expected a length and as many bytes at byte {start} of {size}, got fewer",
             )
-        parts.append(data[start + 8 : end])
+        parts.append(data[begin:end])
         start = end
     return parts
 

@@ -142,17 +142,19 @@ class EventWriter:
         """Add all of an event's changes, or a dead letter where a value can't be stored and read again;
         returns the bytes of their images.
         """
-        tidb = self._settings.tidb
-        halves = split_keyless(event) if tidb and not event.key_names else (event,)
+        halves = (event,) if event.key_names or not self._settings.tidb else split_keyless(event)
         below = [half for half in halves if self._is_below(half)] if self._floors else []
         try:
             rows = [self._change(message, half) for half in halves if not below or half not in below]
         except RecursionError:
             others.append(_too_deep(message, event))
             return 0
-        changes += rows
         others += [other_row(message, half.index, kind="below") for half in below]
-        return sum(len(row[6] or b"") + len(row[7] or b"") for row in rows)
+        size = 0
+        for row in rows:
+            changes.append(row)
+            size += len(row[6] or b"") + len(row[7] or b"")
+        return size
 
     def _is_below(self, change: RowChange | JsonChange) -> bool:
         """Whether a change is at or below its table's retention floor: the floor's rows have it."""

@@ -153,6 +153,7 @@ def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
 
 _NUMBERS = {int, type(None)}
 _TEXTS = {str, type(None)}
+_READ_NUMBERS = _NUMBERS | _TEXTS  # a default that was text may be text still
 _NONE: dict[str, Any] = {}
 
 
@@ -161,9 +162,11 @@ def read_image(columns: Columns, plan: ImagePlan, new: Columns = _NONE, new_imag
     values that have not changed.
     """
     image: Image = {name: column.v for name, column in columns.items()}
-    if not plan.numbers(image) <= _NUMBERS:
+    numbers = plan.numbers(image)
+    if not numbers <= _NUMBERS:
         _read_defaults(image, plan)
-    if not (plan.numbers(image) <= _NUMBERS | {str} and plan.texts(image) <= _TEXTS):
+        numbers = plan.numbers(image)
+    if not (numbers <= _READ_NUMBERS and plan.texts(image) <= _TEXTS):
         raise DecodeError(
             "value", "row: expected numbers and texts as the columns' types say, got another JSON type"
         )

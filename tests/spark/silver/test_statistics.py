@@ -28,6 +28,9 @@ def test_files_of_changes_tell_positions_and_no_texts(
     actions = [json.loads(line) for path in log for line in path.read_text().splitlines()]
     told = [json.loads(action["add"]["stats"]) for action in actions if "add" in action]
     assert [one["numRecords"] for one in told] == [1, 1]
-    assert [one["maxValues"]["position"]["p1"] for one in told] == [T + 20, T + 40]
+    assert [one["maxValues"]["position"] for one in told] == [
+        {"epoch": 0, "p1": T + 20},
+        {"epoch": 0, "p1": T + 40},
+    ]
     assert all({"table", "batch", "commit_ts"} < set(one["maxValues"]) for one in told)
     assert not any({"before", "after", "key", "types"} & set(one["maxValues"]) for one in told)
