@@ -35,9 +35,9 @@ class Round:
             begun = self.world.commits()
             wait_until(lambda begun=begun: self.world.commits() > begun + 1, COMMITS_WITHIN, run)
             time.sleep(self.chance.uniform(0, 5))
-            self.world.kill_broker()
+            with self.world.broker_killed():
+                self.killed["snapshot"] += kill(snapshot)
             self.killed["broker"] += 1
-            self.killed["snapshot"] += kill(snapshot)
             if number % 2:
                 self.killed["run"] += kill(run)
                 run = self._run()

@@ -20,20 +20,19 @@ def test_tables_are_the_server_s_after_the_snapshot_the_pipeline_and_the_broker_
         world.busy.transact()
         world.run()
         with world.writing(pause=0.05):
-            commands = [
-                world.begin("snapshot", "shop", "--parallel", "4", "--rows-per-second", "300"),
-                world.begin("run", "all", "--continuous"),
-            ]
             begun = world.commits()
-            wait_until(lambda: world.commits() >= begun + 3, 120, *commands)
-            world.kill_broker()
-            killed = [kill(one) for one in commands]
+            snapshot = world.begin("snapshot", "shop", "--parallel", "4", "--rows-per-second", "300")
+            pipeline = world.begin("run", "all", "--continuous")
+            wait_until(lambda: world.commits() >= begun + 3, 120, snapshot, pipeline)
+            with world.broker_killed():
+                killed = kill(snapshot)
+            kill(pipeline)
             result = world.snapshot()
         world.busy.transact()
         world.run()
         found = world.verify()
 
-        assert killed == [True, True]
+        assert killed
         assert result["rows"] > 1000
         assert {name: (one["different"], one["undecided"]) for name, one in found.items()} == dict.fromkeys(
             ("shop.pair", "shop.item_0", "shop.item_1", "shop.item_big"), (0, 0)

@@ -121,9 +121,11 @@ class World:
             raise failed[0]
         self.send()
 
-    def kill_broker(self) -> None:
-        """SIGKILL the broker, and start it again on what it has on its disk."""
+    @contextmanager
+    def broker_killed(self) -> Iterator[None]:
+        """SIGKILL the broker, and start it again at the end, on what it has on its disk."""
         self.broker.stop(grace=0)
+        yield
         self.broker.start()
 
     # --- the commands
