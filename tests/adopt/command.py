@@ -24,8 +24,8 @@ COMMITS_WITHIN = 600.0
 class Round:
     """One round: a snapshot beside a continuous run, which die at times that chance says."""
 
-    def __init__(self, world: World, chance: random.Random, kills: int) -> None:
-        self.world, self.chance, self.kills = world, chance, kills
+    def __init__(self, world: World, chance: random.Random, kills: int, rows_per_second: int) -> None:
+        self.world, self.chance, self.kills, self.rows_per_second = world, chance, kills, rows_per_second
         self.killed = {"snapshot": 0, "run": 0, "broker": 0}
 
     def play(self) -> None:
@@ -34,7 +34,7 @@ class Round:
         for number in range(self.kills):
             begun = self.world.commits()
             wait_until(lambda begun=begun: self.world.commits() > begun + 1, COMMITS_WITHIN, run)
-            time.sleep(self.chance.uniform(0, 5))
+            time.sleep(self.chance.uniform(5, 30))
             with self.world.broker_killed():
                 self.killed["snapshot"] += kill(snapshot)
             self.killed["broker"] += 1
@@ -47,7 +47,8 @@ class Round:
         self.killed["run"] += 1
 
     def _snapshot(self, *more: str) -> subprocess.Popen[bytes]:
-        return self.world.begin("snapshot", "shop", "--parallel", "4", *more, small=False)
+        words = ("--parallel", "4", "--rows-per-second", str(self.rows_per_second), *more)
+        return self.world.begin("snapshot", "shop", *words, small=False)
 
     def _run(self) -> subprocess.Popen[bytes]:
         return self.world.begin("run", "all", "--continuous", small=False)
@@ -78,7 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _round(world: World, given: argparse.Namespace, number: int) -> bool:
     """Play a round and say how it ended; whether something differs."""
-    one, begun = Round(world, random.Random(given.seed + number), given.kills), time.monotonic()
+    # a snapshot takes longer than until it is killed
+    one = Round(world, random.Random(given.seed + number), given.kills, max(1, given.rows // 90))
+    begun = time.monotonic()
     with world.writing(given.pause):
         one.play()
     world.busy.transact()
