@@ -194,7 +194,7 @@ def snapshot(
         bool, typer.Option("--incomplete", help="Only tables that gold calls incomplete.")
     ] = False,
     parallel: Annotated[
-        int, typer.Option("--parallel", min=1, max=64, metavar="N", help="Tables that are read at once.")
+        int, typer.Option("--parallel", min=1, max=64, metavar="N", help="Connections that read at once.")
     ] = 2,
     rows_per_second: Annotated[
         int | None, typer.Option("--rows-per-second", min=1, metavar="N", help="At most, of all together.")

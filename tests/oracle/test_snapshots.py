@@ -16,11 +16,12 @@ from lakehouse.formats import order_of
 from lakehouse.formats.snapshot.encode import messages as messages_of
 from lakehouse.formats.snapshot.records import Place as RecordPlace
 from lakehouse.formats.snapshot.records import RowsRecord, TableRecord, read_record
-from lakehouse.sources.database import DatabaseSettings, connect
+from lakehouse.sources.database import SESSION, DatabaseSettings, connect
 from lakehouse.sources.dumps.files import LocalDump
 from lakehouse.sources.dumps.read import find_dump
 from lakehouse.sources.dumps.records import BinlogPlace, Place, Tso
 from lakehouse.sources.dumps.snapshot import Found, place_in, snapshot_messages
+from lakehouse.sources.live.ahead import Connections
 from lakehouse.sources.live.read import Reading, table_messages
 from lakehouse.sources.live.servers import MariaDbServer
 from lakehouse.sources.live.tables import listed
@@ -88,11 +89,12 @@ def taken(server: Server, seed: int, path: Path) -> Taken:
 
 
 def read_live(server: MariaDb, databases: tuple[str, ...]) -> list[RowsRecord | TableRecord]:
-    """The records of all tables, read in chunks of few rows; their place is told later."""
+    """The records of all tables, read in chunks of few rows, also ahead; their place is told later."""
     nowhere = RecordPlace(file="b.000001", offset=4)
-    reading = Reading("1", 1, 0, placed=lambda _: nowhere, chunk_rows=3)
-    kind = MariaDbServer()
-    with connect(DatabaseSettings("127.0.0.1", "root", port=server.port, tls="off")) as database:
+    kind, settings = MariaDbServer(), DatabaseSettings("127.0.0.1", "root", port=server.port, tls="off")
+    free = Connections(2, lambda: connect(settings, (*SESSION, *kind.session)))
+    reading = Reading("1", 1, 0, placed=lambda _: nowhere, chunk_rows=3, free=free)
+    with connect(settings) as database:
         return [
             read_record(message.value)
             for table in listed(database)

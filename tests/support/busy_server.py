@@ -53,6 +53,7 @@ class BusyServer:
         self.offsets: dict[str, int] = {}
         self.next, self.transactions = rows, 0
         self.began, self.log = 0.0, list[Committed]()
+        self.large = 300  # changes of a large transaction
         self._begin(rows)
 
     def _begin(self, rows: int) -> None:
@@ -103,7 +104,7 @@ class BusyServer:
             self.run("FLUSH BINARY LOGS")
             file, offset = self.place()
         self.run("BEGIN")
-        many = 300 if chance.random() < 0.03 else chance.choice((1, 1, 2, 5))
+        many = self.large if chance.random() < 0.03 else chance.choice((1, 1, 2, 5))
         changes = [self._change(chance.choice(self.tables)) for _ in range(many)]
         self.run("COMMIT")
         self._tell([change for change in changes if change is not None], file, offset)

@@ -28,7 +28,7 @@ from lakehouse.sources.dumps.records import (
 
 # servers' own databases, which no feed carries
 _SYSTEM = frozenset({"information_schema", "metrics_schema", "mysql", "performance_schema", "sys"})
-_DIGITS, _FLOAT_DIGITS = re.compile(rb"[^0-9]"), 6
+_NOT_ZERO = re.compile(rb"[1-9]")
 _ENGINE = re.compile(r"^\)[^\n]*?\bENGINE\s*=\s*(\w+)", re.M | re.I)
 # Unicode's basic plane alone, and the charsets that have more
 _BASIC = frozenset({"utf8", "utf8mb3"})
@@ -201,8 +201,10 @@ def _is_printed_short(column: Column | None) -> bool:
 
 
 def _is_cut(cell: bytes | None) -> bool:
-    digits = _DIGITS.sub(b"", (cell or b"").lower().partition(b"e")[0])
-    return len(digits.strip(b"0")) == _FLOAT_DIGITS
+    """Whether the text may be that of several FLOATs. Servers round to six digits and leave out the zeros at
+    the end: 1.0000001 is printed as 1, and 0.10000001 as 0.1. Nothing but 0 is printed as 0.
+    """
+    return _NOT_ZERO.search((cell or b"").lower().partition(b"e")[0]) is not None
 
 
 def _unlocked(create: str) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
-"""Tables read side by side, each worker with a connection of its own, into one stream of records."""
+"""Tables read side by side, each worker with a connection of its own, into one stream of records. Connections
+that no table needs read chunks of the others ahead.
+"""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any
 
 from lakehouse.events import Message
 from lakehouse.sources.database import Database
+from lakehouse.sources.live.ahead import Connections
 from lakehouse.sources.live.read import TableGone
 from lakehouse.sources.live.tables import Listed
 
@@ -47,24 +49,27 @@ class Pace:
         time.sleep(wait)
 
 
-Connect = Callable[[], AbstractContextManager[Database]]
 Read = Callable[[Database, Listed], Iterator[Message]]
 
 
 class Workers:
-    """Threads that read tables. What they find is taken by `messages`; leaving it ends them."""
+    """Threads that read tables. What they find is taken by `messages`; leaving it ends them. `free` are the
+    run's connections.
+    """
 
-    def __init__(self, tables: list[Listed], connect: Connect, read: Read, progress: Progress) -> None:
-        self.connect, self.read, self.progress = connect, read, progress
+    def __init__(self, tables: list[Listed], free: Connections, read: Read, progress: Progress) -> None:
+        self.free, self.read, self.progress = free, read, progress
         self.tables: Queue[Listed] = Queue()
         for table in tables:
             self.tables.put(table)
         self.found: Queue[Any] = Queue(WAITING)
         self.stopped = threading.Event()
 
-    def messages(self, parallel: int) -> Iterator[Message]:
+    def messages(self) -> Iterator[Message]:
         """The records of all tables; of one table in their order. A worker's error is raised here."""
-        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(parallel)]
+        threads = list[threading.Thread]()
+        while len(threads) < self.tables.qsize() and self.free.take():
+            threads.append(threading.Thread(target=self._work, daemon=True))
         for thread in threads:
             thread.start()
         running = len(threads)
@@ -79,12 +84,13 @@ class Workers:
                     yield found
         finally:
             self.stopped.set()
+            self.free.stop()
             for thread in threads:
                 thread.join(ENDS_WITHIN)
 
     def _work(self) -> None:
         try:
-            with self.connect() as database:
+            with self.free.connect() as database:
                 while not self.stopped.is_set():
                     try:
                         table = self.tables.get_nowait()
@@ -94,6 +100,8 @@ class Workers:
             self._put(None)
         except BaseException as error:
             self._put(error)
+        finally:
+            self.free.give()
 
     def _table(self, database: Database, table: Listed) -> None:
         try:

@@ -4,24 +4,30 @@
                 show of later, the stream tells once more
     until       of the last moment, or of one after it: from there on the table is exact
 
-Each record carries a mark of how far its table has come, so that a run which died goes on behind it.
+Each record carries a mark of how far its table has come, so that a run which died goes on behind it. While a
+chunk is read, those behind it may be, on connections that no other table has (ahead.py); they become records
+in the order of the key.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import msgspec
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Message
+from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.encode import TableChunks
 from lakehouse.formats.snapshot.records import Place, RowsRecord, TableRecord, encode
 from lakehouse.lineage import Name
 from lakehouse.sources.database import Cells, Database, DatabaseError
 from lakehouse.sources.dumps.records import Place as ServerPlace
+from lakehouse.sources.live.ahead import Chunk, Connections, rows_held
 from lakehouse.sources.live.servers import Moment, Server
-from lakehouse.sources.live.tables import Listed, LiveTable, described
+from lakehouse.sources.live.tables import Key, Listed, LiveTable, described
 from lakehouse.sources.server_sql import server_time
 
 # rows of one SELECT
@@ -89,6 +95,7 @@ class Reading:
     waits where rows come too fast; `begun` are the tables that are not complete. `ending` takes the ends of
     tables where it is seen later from which place on they are exact. `attempt` is the process's own: tables
     that it reads from their first row have other records than an earlier one's, also at the same place.
+    `free` are the connections on which chunks are read ahead.
     """
 
     run: str
@@ -100,6 +107,7 @@ class Reading:
     chunk_rows: int = CHUNK_ROWS
     ending: Callable[[Ending], None] | None = None
     attempt: str = ""
+    free: Connections | None = None
 
 
 class TableGone(LakehouseError):
@@ -148,27 +156,87 @@ class _TableRead:
         self.last: list[bytes | None] | None = None
         self.chunks: TableChunks | None = None
         self.place = self.latest = Place()
+        self.exact, self.is_read = True, False
+        self.session = (f"SET SESSION character_set_results = {table.charset or 'NULL'}",)
+        listed = table.listed
+        self.rows = rows_held(listed.size, listed.rows, reading.chunk_rows)
 
     def messages(self) -> Iterator[Message]:
         self._go_on()
-        self.database.execute(f"SET SESSION character_set_results = {self.table.charset or 'NULL'}")
-        exact = True
-        while True:
-            count = 0
-            with self.server.moment(self.database, first=self.chunks is None) as moment:
-                exact = moment.exact and self.table.listed.is_transactional
-                self._at(moment, exact)
-                statement = self.table.rows_after(self.last, self.reading.chunk_rows)
-                for rows in self.database.stream(statement):
-                    count += len(rows)
-                    yield from self._rows(rows)
-            yield from self._records(self._chunks().rest())
-            if not self.table.key or count < self.reading.chunk_rows:
-                break
-        if not exact and self.reading.ending is None:
+        for statement in self.session:
+            self.database.execute(statement)
+        while not self.is_read:
+            yield from self._some()
+        if not self.exact and self.reading.ending is None:
             with self.server.moment(self.database, first=False) as moment:
-                self.latest = self.reading.placed(moment.place)
+                self._take(moment)
         yield from self._end()
+
+    def _some(self) -> Iterator[Message]:
+        """One chunk, and those that others read meanwhile."""
+        with self.server.moment(self.database, first=self.chunks is None) as moment:
+            self._at(moment)
+            bounds = self._bounds()
+            spans = list(pairwise([*bounds, None]))
+            ahead = [self._ahead(after, last) for after, last in spans]
+            own = bounds[0] if bounds else None
+            count = yield from self._own(own)
+        yield from self._chunk_ends(count, own)
+        for (_, last), chunk in zip(spans, ahead, strict=True):
+            yield from self._read_ahead(chunk.result(), last)
+
+    def _bounds(self) -> list[Key]:
+        """The keys at which the next chunks end that are followed by one which a free connection reads."""
+        bounds, free, low = list[Key](), self.reading.free, self.last
+        while free is not None and self.table.key and free.take():
+            found = list[Key]()
+            try:
+                found += self.database.ask(self.table.key_after(low, self.rows))
+            finally:
+                if not found:
+                    free.give()
+            if not found:
+                break
+            bounds.append(found[0])
+            low = list(found[0])
+        return bounds
+
+    def _ahead(self, after: Key | None, last: Key | None) -> Future[Chunk]:
+        assert self.reading.free is not None
+        return self.reading.free.read(self.server, self.session, self._statement(after, last))
+
+    def _statement(self, after: Key | None, last: Key | None) -> str:
+        """A chunk's rows, up to a key, or so many."""
+        table = self.table
+        return table.rows_after(after, self.rows) if last is None else table.rows_between(after, last)
+
+    def _own(self, last: Key | None) -> Generator[Message, None, int]:
+        """Read the next chunk, up to a key (None: so many rows), in the moment that was taken. Returns the
+        number of rows.
+        """
+        count = 0
+        for rows in self.database.stream(self._statement(self.last, last)):
+            count += len(rows)
+            yield from self._rows(rows)
+        return count
+
+    def _read_ahead(self, chunk: Chunk, last: Key | None) -> Iterator[Message]:
+        """Take a chunk that was read ahead, and read what it lacks."""
+        self._at(chunk.moment)
+        for rows in chunk.rows:
+            yield from self._rows(rows)
+        count = sum(map(len, chunk.rows))
+        if not chunk.is_whole:
+            yield from self._records(self._chunks().rest())
+            with self.server.moment(self.database, first=False) as moment:
+                self._at(moment)
+                count = yield from self._own(last)
+        yield from self._chunk_ends(count, last)
+
+    def _chunk_ends(self, count: int, last: Key | None) -> Iterator[Message]:
+        """No moment lasts while its last record is taken: a DDL on the table would wait for it."""
+        yield from self._records(self._chunks().rest())
+        self.is_read = last is None and (not self.table.key or count < self.rows)
 
     def _go_on(self) -> None:
         """Go on behind what was landed of the same table, where it can be."""
@@ -182,15 +250,23 @@ class _TableRead:
         self.last, self.attempt = mark.last, mark.attempt
         self.chunks = TableChunks(self.place, self.name, self.table.schema, live=True, count=mark.rows)
 
-    def _at(self, moment: Moment, exact: bool) -> None:
-        """Take a moment: the first one is the table's place."""
-        self.latest = self.reading.placed(moment.place)
+    def _take(self, moment: Moment) -> Place:
+        """The place of a moment; chunks that were read ahead are of earlier ones than the newest."""
+        place = self.reading.placed(moment.place)
+        if self.latest == Place() or position(0, place) > position(0, self.latest):
+            self.latest = place
+        return place
+
+    def _at(self, moment: Moment) -> None:
+        """Take the moment of the rows that come next: the first one is the table's place."""
+        place, exact = self._take(moment), moment.exact and self.table.listed.is_transactional
+        self.exact = self.exact and exact
         if self.chunks is None:
-            self.place = self.latest
+            self.place = place
             self._refuse_without_key(exact)
             self.incarnation = self._incarnation(self.place, self.attempt)
             self.chunks = TableChunks(self.place, self.name, self.table.schema)
-        self.chunks.live = not exact or self.latest != self.place
+        self.chunks.live = not exact or place != self.place
 
     def _refuse_without_key(self, exact: bool) -> None:
         """Rows that can't be told from each other count once each: they must be of one moment."""

@@ -21,6 +21,8 @@ SYSTEM = ("information_schema", "metrics_schema", "mysql", "performance_schema",
 # families whose values can be compared with a literal of the server's own text, in the order of the key
 _NUMBERS = frozenset({"integer", "year", "decimal", "bit"})
 _TIMES = frozenset({"date", "datetime", "timestamp", "time"})
+# a key's values as a connection reads them
+Key = Sequence[bytes | None]
 _COUNTER = re.compile(r"\b(?:AUTO_INCREMENT|AUTO_RANDOM_BASE)=\d+ ?", re.I)
 _IS_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?", re.A)
 
@@ -58,31 +60,50 @@ class LiveTable:
         """Whether rows can be told from each other."""
         return bool(self.schema.handle_key)
 
-    def rows_after(self, after: Sequence[bytes | None] | None, limit: int) -> str:
+    def rows_after(self, after: Key | None, limit: int) -> str:
         """The statement that reads the rows behind a key's values, in key order; all rows where there is no
         key.
         """
-        columns = ", ".join(map(_expression, self.schema.columns))
-        statement = f"SELECT {columns} FROM {table_name(self.listed.name)}"
+        return self._select(self.schema.columns, self._range(after), f" LIMIT {limit}")
+
+    def rows_between(self, after: Key | None, last: Key) -> str:
+        """The statement that reads the rows behind a key's values, up to those of the last one."""
+        return self._select(self.schema.columns, self._range(after, last))
+
+    def key_after(self, after: Key | None, rows: int) -> str:
+        """The statement that reads the key of the last of so many rows behind a key's values; none where
+        there are fewer.
+        """
+        return self._select(self.key, self._range(after), f" LIMIT 1 OFFSET {rows - 1}")
+
+    def _select(self, columns: Iterable[Column], where: str, limit: str = "") -> str:
+        statement = f"SELECT {', '.join(map(_expression, columns))} FROM {table_name(self.listed.name)}"
         if not self.key:
             return statement
-        where = "" if after is None else f" WHERE {self._behind(after)}"
         order = ", ".join(word(column.name) for column in self.key)
-        return f"{statement}{where} ORDER BY {order} LIMIT {limit}"
+        return f"{statement}{where} ORDER BY {order}{limit}"
+
+    def _range(self, after: Key | None, last: Key | None = None) -> str:
+        found = [] if after is None else [self._beside(after, ">")]
+        if last is not None:
+            found.append(self._beside(last, "<="))
+        return f" WHERE {' AND '.join(found)}" if found else ""
 
     def key_of(self, row: Sequence[bytes | None]) -> list[bytes | None]:
         """The key's values in a row."""
         names = [column.name for column in self.schema.columns]
         return [row[names.index(column.name)] for column in self.key]
 
-    def _behind(self, after: Sequence[bytes | None]) -> str:
-        """`a >= 1 AND (a > 1 OR (a = 1 AND b > 2))`, which servers read as a range of the key."""
+    def _beside(self, key: Key, sign: str) -> str:
+        """`a >= 1 AND (a > 1 OR (a = 1 AND b > 2))`, which servers read as a range of the key; `sign`: > or
+        <=.
+        """
         names = [word(column.name) for column in self.key]
-        values = [self._literal(column, cell) for column, cell in zip(self.key, after, strict=True)]
-        condition = f"{names[-1]} > {values[-1]}"
+        values = [self._literal(column, cell) for column, cell in zip(self.key, key, strict=True)]
+        condition, strict = f"{names[-1]} {sign} {values[-1]}", sign[0]
         for name, value in list(zip(names, values, strict=True))[-2::-1]:
-            condition = f"({name} > {value} OR ({name} = {value} AND {condition}))"
-        return condition if len(names) == 1 else f"{names[0]} >= {values[0]} AND {condition}"
+            condition = f"({name} {strict} {value} OR ({name} = {value} AND {condition}))"
+        return condition if len(names) == 1 else f"{names[0]} {strict}= {values[0]} AND {condition}"
 
     def _literal(self, column: Column, cell: bytes | None) -> str:
         if cell is None:

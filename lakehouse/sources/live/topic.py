@@ -2,6 +2,7 @@
 it ends, and what its messages tell of the server's binlog.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -48,12 +49,17 @@ class KafkaFeed:
     ) -> None:
         self.name, self._broker, self._listed, self._logged = name, broker, listed, logged
         self.topic, self._partition = only_partition(name, listed())
-        self._ended = 0
+        self._ended, self._lock = 0, threading.Lock()
 
     def end(self) -> TopicPlace:
         """The offset behind the last message. LakehouseError where the topic has become another one, or a
         second partition has messages.
         """
+        # of two that ask at once, the one that was told first would seem to be told of another topic
+        with self._lock:
+            return self._end()
+
+    def _end(self) -> TopicPlace:
         topic, partition = only_partition(self.name, self._listed())
         end = topic.offsets[partition][1]
         is_same = (topic.name, topic.id, partition) == (self.topic.name, self.topic.id, self._partition)

@@ -5,6 +5,7 @@ bronze, from where silver and gold take them.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from lakehouse.reporting.text.values import counted, pace
 from lakehouse.sources.database import SESSION, Database, connect
 from lakehouse.sources.dumps.records import Place as ServerPlace
 from lakehouse.sources.dumps.snapshot import place_in
+from lakehouse.sources.live.ahead import Connections
 from lakehouse.sources.live.parallel import Pace, Workers
 from lakehouse.sources.live.parallel import Progress as Reached
 from lakehouse.sources.live.read import (
@@ -297,11 +299,13 @@ class _Run:
         reading = self._reading(len(tables))
 
         def read(some: list[Listed]) -> Iterator[Message]:
-            workers = Workers(some, connected, table_of, self.reached)
-            return workers.messages(self.asked.parallel)
+            free = Connections(self.asked.parallel, connected)
+            with_free = replace(reading, free=free)
 
-        def table_of(database: Database, table: Listed) -> Iterator[Message]:
-            return table_messages(database, server, table, reading)
+            def table_of(database: Database, table: Listed) -> Iterator[Message]:
+                return table_messages(database, server, table, with_free)
+
+            return Workers(some, free, table_of, self.reached).messages()
 
         messages = read(left) if self.feed is None else self._settled(left, read, connected, reading)
         landed = land_snapshot(self.context, self._told(messages, left))

@@ -14,10 +14,11 @@ import pytest
 from lakehouse.errors import LakehouseError
 from lakehouse.events import DDL, RowChange
 from lakehouse.formats import decode_message
+from lakehouse.sources.database import DatabaseSettings, connect
 from lakehouse.sources.dumps.files import LocalDump
 from lakehouse.sources.dumps.read import find_dump
 from lakehouse.sources.dumps.records import BinlogPlace, Tso
-from lakehouse.sources.dumps.snapshot import Found, place_in, snapshot_messages
+from lakehouse.sources.dumps.snapshot import Found, _is_cut, place_in, snapshot_messages
 from tests.servers.mariadb import MariaDb, run_program, start_mariadb
 from tests.support.engine import Memory
 
@@ -197,7 +198,10 @@ def test_a_table_whose_stored_columns_no_dump_tells_is_not_called_exact(tmp_path
         ("float", ("1.5", "-1.17549e-38"), True),
         ("float", ("16777200",), True),
         ("float unsigned", ("NULL", "0.000333333"), True),
-        ("float", ("1.5", "-0.25", "123000", "1e10", "NULL"), False),
+        ("float", ("0", "1"), True),
+        ("float", ("0.1",), True),
+        ("float", ("1e10",), True),
+        ("float", ("0", "-0", "NULL"), False),
         ("float(12,2)", ("1234567.88",), False),
         ("double", ("3.14159",), False),
     ],
@@ -224,6 +228,23 @@ def test_a_table_whose_floats_have_lost_digits_is_not_called_exact(
     )
     # TiDB prints all digits
     assert incomplete("ticdc-open", Tso(TSO)) == []
+
+
+def test_a_server_prints_the_same_text_of_several_floats(server: MariaDb) -> None:
+    """Why no text of a FLOAT but 0 is taken for the value that it has."""
+    floats = ("1.0000001", "0.10000001", "10000001", "1e-45", "0")
+    with connect(DatabaseSettings("127.0.0.1", "root", port=server.port, tls="off")) as database:
+        database.execute("CREATE OR REPLACE DATABASE floats")
+        database.execute("CREATE TABLE floats.f (id int PRIMARY KEY, f float)")
+        for number, text in enumerate(floats):
+            database.execute(f"INSERT INTO floats.f VALUES ({number}, {text})")
+        printed = [row[0] for row in database.ask("SELECT f FROM floats.f ORDER BY id")]
+        whole = [row[0] for row in database.ask("SELECT f * 1e0 FROM floats.f ORDER BY id")]
+        database.execute("DROP DATABASE floats")
+
+    assert printed == [b"1", b"0.1", b"10000000", b"1.4013e-45", b"0"]
+    assert whole[:3] == [b"1.0000001192092896", b"0.10000000894069672", b"10000001"]
+    assert [_is_cut(text) for text in printed] == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize("way", ZONES)

@@ -4,8 +4,10 @@ the chunks, gold equals the source at every message at which it calls the table 
 
 import json
 import random
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -407,6 +409,25 @@ def test_a_topic_that_becomes_another_one_is_an_error() -> None:
     for _ in range(2):
         with pytest.raises(LakehouseError, match="expected the topic c to stay what it was"):
             feed.end()
+
+
+def test_two_that_ask_a_topic_for_its_end_at_once_are_told_one_after_the_other() -> None:
+    """The one whose answer is the older one would take the topic for a new one."""
+    ends, other_was_told = iter((0, 5, 7)), threading.Event()
+
+    def listed() -> list[Topic]:
+        end = next(ends)
+        if end == 5:
+            other_was_told.wait(0.5)
+        elif end == 7:
+            other_was_told.set()
+        return [Topic("c", "1", {0: (0, end or 1)})]
+
+    feed = KafkaFeed("s", ("", {}), listed, logged)
+    with ThreadPoolExecutor(2) as both:
+        first, second = both.submit(feed.end), both.submit(feed.end)
+
+    assert [first.result().offset, second.result().offset] == [5, 7]
 
 
 # A real MariaDB, and a Canal that is late

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -15,6 +16,7 @@ from lakehouse.lineage import READ_WHILE
 from lakehouse.sources.database import SESSION, Database, DatabaseSettings, connect
 from lakehouse.sources.dumps.records import BinlogPlace
 from lakehouse.sources.dumps.snapshot import place_in
+from lakehouse.sources.live.ahead import Connections, rows_held
 from lakehouse.sources.live.parallel import Pace, Progress, Workers
 from lakehouse.sources.live.prepared import xa_state
 from lakehouse.sources.live.read import Begun, Reading, mark_of, table_messages
@@ -55,6 +57,11 @@ def read(server: MariaDb, kind: Server, tables: tuple[str, ...], reading: Readin
         return [message for table in here for message in table_messages(database, kind, table, reading)]
 
 
+def spare(server: MariaDb, kind: Server, number: int) -> Connections:
+    """So many connections that read chunks ahead."""
+    return Connections(number, lambda: connect(settings_of(server), (*SESSION, *kind.session)))
+
+
 def records(messages: list[Message]) -> list[RowsRecord | TableRecord]:
     return [read_record(message.value) for message in messages]
 
@@ -72,11 +79,14 @@ def test_tables_that_change_while_they_are_read_join_their_feed(
     busy = BusyServer(server.port, seed, rows=2000)
     tables = ("item", "pair", "bag") if isinstance(kind, MariaDbServer) else ("item", "pair")
     begun = len(busy.messages)
+    free = spare(server, kind, seed)
 
     with busy.writing():
         wait_for(busy, 20)
         before = busy.transactions
-        snapshot = read(server, kind, tables, replace(READING, paced=lambda rows: time.sleep(0.02)))
+        snapshot = read(
+            server, kind, tables, replace(READING, paced=lambda rows: time.sleep(0.02), free=free)
+        )
         meanwhile, told = busy.transactions - before, len(busy.messages)
         wait_for(busy, 60)
     for _ in range(20):
@@ -128,6 +138,90 @@ def test_a_table_is_not_called_exact_before_all_that_its_snapshot_shows_has_been
     assert lineage.incomplete_at(settled) is None
     assert all(row.place == end.place for row in rows)
     assert in_order(silver.tables(LAST)["shop.item"]) == busy.truth()["shop.item"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "held"), ((1, 1 << 24), (399, 1 << 24), (400, 1 << 24), (1000, 1 << 24), (401, 200), (400, 200))
+)
+def test_chunks_that_are_read_ahead_are_the_same_records(
+    server: MariaDb, monkeypatch: pytest.MonkeyPatch, rows: int, held: int
+) -> None:
+    """Also those that are cut, for they are too large to be held."""
+    busy, kind = BusyServer(server.port, 7, rows=rows, tables=("item", "pair")), MariaDbServer()
+    monkeypatch.setattr("lakehouse.sources.live.ahead.HELD_BYTES", held)
+    monkeypatch.setattr("lakehouse.sources.live.read.rows_held", lambda size, rows, most: most)
+    busy.run("CREATE OR REPLACE TABLE alone (id int, v varchar(20), n int)")
+    busy.run("INSERT INTO alone SELECT * FROM item")
+    begun, most, now = list[str](), [0], list[str]()
+
+    @contextmanager
+    def counted() -> Iterator[Database]:
+        with connect(settings_of(server), (*SESSION, *kind.session)) as database:
+            begun.append("")
+            now.append("")
+            most[0] = max(most[0], len(now))
+            yield database
+            now.pop()
+
+    free = Connections(3, counted)
+    for table in ("item", "pair", "alone"):
+        one, other = (
+            records(read(server, kind, (table,), reading))
+            for reading in (READING, replace(READING, free=free))
+        )
+        assert rows_of(one) == rows_of(other)
+        assert len(rows_of(one)) == rows
+        assert one[-1] == other[-1]
+    assert most[0] <= 3
+    assert bool(begun) == (rows >= 100)
+    assert all(free.take() for _ in range(3))
+
+
+def rows_of(records: list[RowsRecord | TableRecord]) -> list[Any]:
+    """All rows, whose numbers are those of their order."""
+    *chunks, _ = records
+    found = list[Any]()
+    for chunk in chunks:
+        assert isinstance(chunk, RowsRecord)
+        assert chunk.first == len(found)
+        found += chunk.rows
+    return found
+
+
+def test_what_fails_ahead_fails_and_leaves_its_connection_free(server: MariaDb) -> None:
+    BusyServer(server.port, 7, rows=500, tables=("item",))
+
+    def refused() -> Any:
+        raise LakehouseError("no more connections")
+
+    free = Connections(2, refused)
+    with pytest.raises(LakehouseError, match="no more connections"):
+        read(server, MariaDbServer(), ("item",), replace(READING, free=free))
+    while not all([free.take(), free.take()]):
+        free.give()
+
+
+def test_a_definition_that_changes_under_chunks_read_ahead_is_read_again(server: MariaDb) -> None:
+    busy, kind = BusyServer(server.port, 9, rows=900, tables=("item",)), MariaDbServer()
+    reading, messages = replace(READING, free=spare(server, kind, 3)), list[Message]()
+    with connect(settings_of(server), (*SESSION, *kind.session)) as database:
+        (table,) = chosen(listed(database), ("shop.item",))
+        for message in table_messages(database, kind, table, reading):
+            if len(messages) == 1:
+                busy.run("ALTER TABLE item ADD w int DEFAULT 7")
+            messages.append(message)
+
+    last = [message for message in messages if message.incarnation == messages[-1].incarnation]
+    assert len(last) < len(messages)
+    assert len(rows_of(records(last))) == 900
+    assert {len(row) for row in rows_of(records(last))} == {4}
+
+
+def test_rows_of_a_chunk_fit_into_memory() -> None:
+    assert rows_held(0, 0, 50_000) == rows_held(1 << 23, 3, 50_000) == 50_000
+    assert rows_held(1 << 30, 1 << 30, 50_000) == 50_000
+    assert rows_held(1 << 30, 1 << 16, 50_000) == 1024
+    assert rows_held(1 << 40, 1, 50_000) == rows_held(1 << 40, 0, 50_000) == 1
 
 
 def test_a_read_that_died_goes_on_behind_its_last_record_of_the_same_place(server: MariaDb) -> None:
@@ -236,9 +330,10 @@ def test_a_worker_s_error_ends_all_and_is_raised(server: MariaDb) -> None:
         yield from table_messages(database, MariaDbServer(), table, READING)
         raise LakehouseError("no more")
 
-    workers = Workers(tables, lambda: connect(settings_of(server)), fails, Progress())
+    free = Connections(2, lambda: connect(settings_of(server)))
+    workers = Workers(tables, free, fails, Progress())
     with pytest.raises(LakehouseError, match="no more"):
-        list(workers.messages(2))
+        list(workers.messages())
 
 
 def test_a_pace_lets_no_more_rows_through_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from lakehouse.formats import decode_message
 from lakehouse.sources.database import SESSION, DatabaseSettings, connect
 from lakehouse.sources.dumps.records import Tso
 from lakehouse.sources.dumps.snapshot import place_in
+from lakehouse.sources.live.ahead import Connections
 from lakehouse.sources.live.read import Reading, table_messages
 from lakehouse.sources.live.servers import MariaDbServer
 from lakehouse.sources.live.servers import TiDbServer as AtOneTso
@@ -57,16 +58,18 @@ def live_rows(server: MariaDb, name: str = "MariaDB", chunk_rows: int = 100) -> 
     """The canonical rows of each table; text in each column's charset, or in utf8mb4 as TiDB sends it."""
     kind = AtOneTso(TSO)
     kind.name = name
+    settings = DatabaseSettings("127.0.0.1", "root", port=server.port, tls="off")
+    session = (*SESSION, *MariaDbServer.session)
     reading = Reading(
         run="1",
         tables=1,
         epoch=0,
         placed=lambda place: place_in("ticdc-open", "tidb", Tso(TSO), "shop"),
         chunk_rows=chunk_rows,
+        free=Connections(2, lambda: connect(settings, session)),
     )
     found: dict[Any, list[Any]] = {}
-    settings = DatabaseSettings("127.0.0.1", "root", port=server.port, tls="off")
-    with connect(settings, (*SESSION, *MariaDbServer.session)) as database:
+    with connect(settings, session) as database:
         for table in chosen(listed(database), ("o.dd db.*", "plain.*")):
             for message in table_messages(database, kind, table, reading):
                 for event in decode_message("ticdc-open", message, {"time_zone": "Asia/Tokyo"}):
