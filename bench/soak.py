@@ -249,8 +249,9 @@ def report(given: argparse.Namespace, run: Run, counts: dict[str, int], wrong: l
         "|---|---|---|",
     ]
     for number, (begin, end) in enumerate(quarters, 1):
-        lowest = min((size for at, size in heaps if begin <= at <= end), default=0.0)
-        lines.append(f"| {number} | {highest(run.samples, begin, end):,.0f} | {lowest:,.0f} |")
+        found = [size for at, size in heaps if begin <= at <= end]
+        lowest = f"{min(found):,.0f}" if found else "none ran"
+        lines.append(f"| {number} | {highest(run.samples, begin, end):,.0f} | {lowest} |")
     return lines
 
 
