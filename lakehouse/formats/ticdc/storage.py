@@ -35,6 +35,7 @@ import functools
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -66,6 +67,7 @@ from lakehouse.formats.ticdc.storage_layout import (
 from lakehouse.formats.ticdc.storage_rows import Place, csv_rows
 from lakehouse.formats.ticdc.storage_schema import TableDefinition, column_record, is_hidden, read_definition
 
+_Version = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _LOGICAL = 18  # the bits of a TSO below its milliseconds
 
 
@@ -147,7 +149,7 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         message.epoch,
         by_commit_ts=has_commit_ts(options),
         unsplit="unsplit" in joined,
-        statements=tuple(msgspec.json.decode(joined.get("statements") or b"[]", type=list[int])),
+        statements=tuple(msgspec.json.decode(joined.get("statements") or b"[]", type=list[_Version])),
     )
     if not place.by_commit_ts and int(joined.get("dispatchers") or b"1") > 1:
         text = (

@@ -320,7 +320,8 @@ def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
         if version.definition.query:
             statements.setdefault(file[1:4], []).append(file.version)
     orders = _orders((file, version) for file, _, version in readable)
-    return Schemas(known, names, orders, statements, _sharers(zip(readable, told, strict=True)))
+    sharers = _sharers(zip(readable, told, strict=True))
+    return Schemas(known, names, orders=orders, statements=statements, sharers=sharers)
 
 
 def _sharers(
