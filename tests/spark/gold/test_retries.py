@@ -36,4 +36,6 @@ def test_a_table_that_has_failed_waits_a_minute_where_nothing_else_is_new(
 
 def test_nothing_is_waited_for_before_the_first_manifest() -> None:
     log: Any = SimpleNamespace(records=[])
-    assert not gold_run.waits_for_retry(log, GoldSettings("shop"), SimpleNamespace(batch=1))  # type: ignore[arg-type]
+    done: Any = SimpleNamespace(batch=1)
+
+    assert not gold_run.waits_for_retry(log, GoldSettings("shop"), done)
