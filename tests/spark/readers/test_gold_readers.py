@@ -9,6 +9,7 @@ import pytest
 
 from lakehouse.events import Position
 from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import layout
 from lakehouse.spark.lake import Lake
@@ -110,6 +111,7 @@ def test_a_moment_of_a_table_that_is_behind_lies_no_further_than_the_table() -> 
     entry = table_entry(lineage=behind.id, state="behind", since=held)
     reader = object.__new__(Reader)
     reader.manifest = manifest(entry, watermark=watermark)
+    reader.settings = SourceSettings(format="open-protocol", order="commit_ts", options={}, virtual=False)
 
     def stands(position: Position) -> tuple[Position, Position]:
         return reader.stands_at(behind, position), reader.stands_at(other, position)
