@@ -248,18 +248,26 @@ def _ticks(column_type: ColumnType, modes: Modes, adaptive: str) -> int:
 
 
 def _read_datetime(column_type: ColumnType, modes: Modes) -> Rule:
-    """Milliseconds to DATETIME(3), microseconds above, as if UTC; ISO text in mode `isostring`."""
+    """Milliseconds to DATETIME(3), microseconds above, as if UTC; ISO text in mode `isostring`. Mode
+    `connect` cuts more than three decimals: no column holds that.
+    """
     ticks = _ticks(column_type, modes, "adaptive_time_microseconds")
     digits = {3: "milliseconds", 6: "microseconds"}.get(column_type.length or 0, "auto")
+    is_cut = (column_type.length or 0) > 3
 
     def moment(value: Any) -> Any:
         if type(value) is str:
             return value.replace("T", " ").removesuffix("Z")
-        if type(value) is not int:
+        unit, count = ticks, value
+        if type(value) is dict:
+            unit, count = 1_000, value.get("milliseconds")
+        if type(count) is not int:
             return value
+        if unit == 1_000 and is_cut:
+            return {"milliseconds": count}
         try:
-            seconds, rest = divmod(whole_nanoseconds(value) if ticks == 1_000_000_000 else value, ticks)
-            return (_EPOCH + timedelta(0, seconds, rest * 1_000_000 // ticks)).isoformat(" ", digits)
+            seconds, rest = divmod(whole_nanoseconds(count) if unit == 1_000_000_000 else count, unit)
+            return (_EPOCH + timedelta(0, seconds, rest * 1_000_000 // unit)).isoformat(" ", digits)
         except (OverflowError, ValueError):
             return value
 
@@ -289,7 +297,7 @@ def _read_time(column_type: ColumnType, modes: Modes) -> Rule:
             return told(value)
         millis = value.get("milliseconds") if type(value) is dict else value if ticks == 1_000 else None
         if type(millis) is int:
-            whole = whole_milliseconds(millis, digits)
+            whole = None if digits > 3 else whole_milliseconds(millis, digits)
             return {"milliseconds": millis} if whole is None else told(duration_text(whole * 1_000))
         if type(value) is not int:
             return value

@@ -216,6 +216,13 @@ def time_of_milliseconds(value: int) -> Any:
     return {"milliseconds": value} if may_have_wrapped(value) else duration(index(value) * 1000)
 
 
+def cut_to_milliseconds(value: int) -> dict[str, int]:
+    """DATETIME or TIME of time.precision.mode=connect, which cuts one of more than three decimals: the
+    column's type tells whether this one was.
+    """
+    return {"milliseconds": index(value)}
+
+
 def may_have_wrapped(value: Any) -> bool:
     return type(value) is int and (1 << 32) - LONGEST_TIME <= abs(value) <= 1 << 31
 
@@ -373,11 +380,11 @@ _NAMED = {
     _TIME + "Date": Column(day, None, "date"),
     _CONNECT + "Date": Column(day, None, "date"),
     _TIME + "Timestamp": Column(milliseconds, None, "datetime"),
-    _CONNECT + "Timestamp": Column(milliseconds, None, "datetime"),
+    _CONNECT + "Timestamp": Column(cut_to_milliseconds, always, "datetime"),
     _TIME + "MicroTimestamp": Column(microseconds, None, "datetime"),
     _TIME + "NanoTimestamp": Column(nanoseconds, None, "datetime"),
     _TIME + "Time": Column(time_of_milliseconds, may_have_wrapped, "time"),
-    _CONNECT + "Time": Column(lambda value: duration(index(value) * 1000), None, "time"),
+    _CONNECT + "Time": Column(cut_to_milliseconds, always, "time"),
     _TIME + "MicroTime": Column(duration, None, "time"),
     _TIME + "NanoTime": Column(lambda value: duration(index(value) // 1000), None, "time"),
     _TIME + "ZonedTimestamp": Column(zoned, None, "timestamp"),

@@ -509,3 +509,22 @@ def test_what_no_column_holds_is_the_zero_that_it_stands_for(
     event = one(message(body, {"id": 1}))
 
     assert (event.after["v"], event.encoding) == (value, "canonical")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "millis", "value"),
+    [
+        ("datetime(3)", "Timestamp", 1_700_000_000_123, "2023-11-14 22:13:20.123"),
+        ("datetime(6)", "Timestamp", 1_700_000_000_123, {"milliseconds": 1_700_000_000_123}),
+        ("time(2)", "Time", 3_600_120, "01:00:00.12"),
+        ("time(5)", "Time", 3_600_120, {"milliseconds": 3_600_120}),
+    ],
+)
+def test_what_mode_connect_cuts_to_milliseconds_is_no_value_of_a_finer_column(
+    kind: str, name: str, millis: int, value: Any
+) -> None:
+    """A DATETIME(6) of .123456 comes as .123."""
+    field = {"field": "v", "type": "int64", "name": CONNECT + name}
+    told = one(message(with_schema({"v": millis}, [field])))
+    bare = one(message(row("c", None, {"v": millis})), time_precision_mode="connect")
+    assert [resolve(event.after["v"], parse_type(kind), event.encoding) for event in (told, bare)] == [value] * 2
