@@ -46,6 +46,7 @@ from lakehouse.values.scalars import (
 from lakehouse.values.told_bytes import (
     integer_text,
     read_canal_text,
+    read_debezium_binary,
     read_told_binary,
     read_told_bits,
     read_told_json,
@@ -325,22 +326,6 @@ def _read_uuid(column_type: ColumnType, modes: Modes) -> Rule | None:
     return uuid
 
 
-def _read_binary(_: ColumnType, modes: Modes) -> Rule | None:
-    mode = modes.get("binary.handling.mode", "base64")
-    if mode == "hex":
-        return _from_hex
-    if mode == "base64-url-safe":
-        return lambda value: value.replace("-", "+").replace("_", "/") if type(value) is str else value
-    return None
-
-
-def _from_hex(value: Any) -> Any:
-    try:
-        return text_of(bytes.fromhex(value)) if type(value) is str else value
-    except ValueError:
-        return value
-
-
 def _read_geometry(_: ColumnType, __: Modes) -> Rule:
     """`{"wkb": base64, "srid": n}` -> the SRID in four bytes, then the WKB, as the server stores it."""
 
@@ -376,7 +361,7 @@ _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
     "timestamp": _read_timestamp,
     "time": _read_time,
     "year": lambda _, __: year,
-    "binary": _read_binary,
+    "binary": read_debezium_binary,
     "geometry": _read_geometry,
     "vector": _read_vector,
 }
@@ -402,6 +387,6 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "vector": read_told_vector,
         "timestamp": _read_zoned,
     },
-    "ticdc-debezium": _DEBEZIUM | {"decimal": _read_tidb_decimal},
+    "ticdc-debezium": _DEBEZIUM | {"decimal": _read_tidb_decimal, "binary": lambda _, __: None},
     "debezium": _DEBEZIUM | {"decimal": _read_native_decimal, "text": _read_uuid},
 }

@@ -176,6 +176,8 @@ def _canonical(
     columns = embedded_columns(record.schema, record.image, configured) if record.schema else None
     if columns is None:
         return _structures(before), _structures(after), encoding(configured, False), None
+    if columns.has_bytes and configured.binary == "bytes":
+        configured = configured._replace(binary="base64")
     value_encoding = encoding(configured, True) if columns.leave_open(before, after) else "canonical"
     return columns.canonical(before), columns.canonical(after), value_encoding, columns.types
 
