@@ -254,12 +254,13 @@ def test_a_new_partition_counts_from_nought_and_a_new_topic_from_its_start() -> 
     ] == [(("t", "a", 1), 0, 3)]
 
 
-def test_a_topic_that_was_waited_for_counts_from_nought_and_one_that_was_not_asked_for_from_its_start() -> None:
+def test_a_topic_that_was_waited_for_counts_from_nought_and_one_that_was_not_from_its_start() -> None:
     """What retention takes of a topic before it is listed for the first time is lost, unless nobody wanted it
     until now.
     """
     new, asked = Topic("d.u", "b", {0: (40, 50)}), pattern_of(["t", "d.u"], None)
-    for before, start in ((asked, 0), (pattern_of(None, "t|d[.].*"), 0), (pattern_of(["t", "dxu"], None), 40)):
+    patterns = {asked: 0, pattern_of(None, "t|d[.].*"): 0, pattern_of(["t", "dxu"], None): 40}
+    for before, start in patterns.items():
         read = reading_of(begun(None, [topic(p0=9)], {}, {}, wanted=before).record())
         assert read is not None
 
