@@ -245,8 +245,8 @@ def epoch_raise(
         typer.Option(
             "--restored-to",
             metavar="T",
-            help="The TSO of the backup; changes above it are void. Bronze has landed all messages of the old "
-            "cluster, and none of the new one.",
+            help="The TSO of the backup; changes above it are void. Bronze has landed all messages of the "
+            "old cluster, and none of the new one.",
         ),
     ] = None,
     lake: Lake = "./lake",
