@@ -35,6 +35,26 @@ def options_for(name: Name, said: Mapping[Name, GoldOptions]) -> GoldOptions | N
     )
 
 
+def misspelled(said: Mapping[Name, GoldOptions], names: Iterable[Name]) -> list[str]:
+    """The names and patterns of YAMLs that mean no table of the source, but would in other letters: what they
+    say, such as a mask, holds for none.
+    """
+    known = sorted(set(names))
+    folded = {(name[0].casefold(), name[1].casefold()): name for name in known}
+    found = []
+    for name in sorted(said):
+        if any(options_for(one, {name: PLAIN}) is not None for one in known):
+            continue
+        likely = {(name[0].casefold(), name[1].casefold()): PLAIN}
+        meant = next((one for other, one in folded.items() if options_for(other, likely) is not None), None)
+        if meant is not None:
+            found.append(
+                f"{'.'.join(name)}: its YAML means no table, for the source has {'.'.join(meant)}: upper and "
+                "lower case are told apart"
+            )
+    return found
+
+
 def names_until(lineage: Lineage, at: Position | None) -> list[Name]:
     """The names that a table has had up to `at` (None: to the end), the newest first; its first one in any
     case.

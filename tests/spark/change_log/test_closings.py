@@ -49,8 +49,9 @@ def test_what_is_given_up_of_the_present_generation_is_closed() -> None:
 
 def test_what_was_given_up_as_not_sent_stays_given_up_in_the_next_generation_unless_there_is_more() -> None:
     before, batch = replace(DONE, short=(SHORT,)), replace(GIVEN_UP, code="lost", batch=12)
-    new = replace(DONE, batch=3, short=(replace(SHORT, batch=2),))
-    more = replace(new, short=(*new.short, replace(SHORT, offset=9, batch=3)))
+    same = replace(SHORT, batch=2)
+    new = replace(DONE, batch=3, short=(same,))
+    more = replace(new, short=(same, replace(SHORT, offset=9, batch=3)))
 
     (again,) = shortfalls_given_up(log_of(before, batch), new)
 
