@@ -242,7 +242,12 @@ def epoch_raise(
     why: Why,
     restored_to: Annotated[
         int | None,
-        typer.Option("--restored-to", metavar="T", help="The TSO of the backup; changes above it are void."),
+        typer.Option(
+            "--restored-to",
+            metavar="T",
+            help="The TSO of the backup; changes above it are void. Bronze has landed all messages of the "
+            "old cluster, and none of the new one.",
+        ),
     ] = None,
     lake: Lake = "./lake",
 ) -> None:
