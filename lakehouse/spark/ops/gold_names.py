@@ -118,6 +118,7 @@ def renamed(gold: str, wanted: str, target: str | None) -> list[str]:
 def claims(spark: SparkSession, lake: Lake) -> dict[str, set[str]]:
     """Who claims which name, in small letters."""
     found: dict[str, set[str]] = {}
-    for row in lake.read_or_empty(spark, "ops", "gold_names", CLAIMS).collect():
-        found.setdefault(row.name.casefold(), set()).add(row.source)
+    rows = lake.rows(spark, "ops", "gold_names", ("name", "source"))
+    for row in [] if rows is None else rows.to_pylist():
+        found.setdefault(row["name"].casefold(), set()).add(row["source"])
     return found
