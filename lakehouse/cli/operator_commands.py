@@ -99,7 +99,7 @@ def verify(
         typer.Option(
             "--repair",
             help="Mend the tables that differ, and no other: gold from what was published or from silver, "
-            "else the table from the database.",
+            "else its rows that differ from the database, or where they alone can't be read all of it.",
         ),
     ] = False,
     wait: Annotated[

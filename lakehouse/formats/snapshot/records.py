@@ -3,12 +3,14 @@
     rows     some rows of one table, as the server's own text, with what is needed to read them
     table    one table's end: its CREATE TABLE, and how many rows it had. It comes last of its table, so that
              the table's snapshot is whole once it has been read
+    part     some rows of one table as they were at the place, and keys of which it had no row there. Each
+             says what its row was, whatever else has been read
 
 They lie under a topic that no broker can have, in one partition; the incarnation is that of the snapshot, the
 offsets count its records. Reading the same dump again gives the same records.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -86,14 +88,34 @@ class TableRecord(
     rounded: tuple[str, ...] = ()
 
 
+class PartRecord(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part", tag_field="record"
+):
+    """Some rows of one table that are of exactly this place; the fields are those of RowsRecord. `gone` are
+    the canonical values of keys, in the order of `key`, of which the table had no row.
+    """
+
+    version: int = VERSION
+    place: Place
+    database: str
+    table: str
+    columns: tuple[TextColumn, ...]
+    key: tuple[str, ...]
+    charset: str | None
+    zone: str
+    rows: list[list[bytes | None]]
+    gone: list[list[Any]] = []
+
+
+Record = RowsRecord | TableRecord | PartRecord
 encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(RowsRecord | TableRecord).decode
+_decode = msgspec.msgpack.Decoder(Record).decode
 
 
-def read_record(value: bytes | None) -> RowsRecord | TableRecord:
+def read_record(value: bytes | None) -> Record:
     """A record; DecodeError for bytes that are none, or of a newer lakehouse."""
     try:
-        record: RowsRecord | TableRecord = _decode(value or b"")
+        record: Record = _decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DecodeError(
             "message", "snapshot: expected a record of rows or of a table, got neither"
