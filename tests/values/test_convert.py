@@ -57,6 +57,8 @@ SERVER_RULES = [
     ("bit(8)", "text", 65, {"mysql": "A", "mariadb": "A", "tidb": "65"}),
     ("date", "year", "2024-05-06", {"mysql": 0, "mariadb": 2024, "tidb": 2024}),
     ("time", "year", "00:00:24", {"mysql": 2024, "mariadb": 0}),
+    ("bit(64)", "time", 1 << 63, {"mysql": "838:59:59", "mariadb": "838:59:59"}),
+    ("varchar(9)", "year", "\n7", {"mysql": 0, "mariadb": 2007}),
     ("varchar(12)", "time", "900:00:00", {"mysql": "838:59:59", "mariadb": "838:59:59"}),
     ("varchar(12)", "time(1)", "900:00:00", {"mysql": "838:59:59.0", "mariadb": "838:59:59.9"}),
     ("json", "varchar(20)", '{"a": 1}', {"mysql": '{"a": 1}', "mariadb": '{"a": 1}', "tidb": '{"a": 1}'}),

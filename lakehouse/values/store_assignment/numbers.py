@@ -85,7 +85,8 @@ def store_year(cell: Cell, target: Target) -> int:
         return cell.moment.year if 1901 <= cell.moment.year <= 2155 else 0
     if isinstance(cell, Span) and mariadb:
         return 0
-    number = int(cell) if isinstance(cell, float) and mariadb else as_integer(cell, "mysql")
+    told = cell.lstrip() if isinstance(cell, str) and mariadb else cell
+    number = int(cell) if isinstance(cell, float) and mariadb else as_integer(told, "mysql")
     if (
         number == 0
         and isinstance(cell, str | bytes)

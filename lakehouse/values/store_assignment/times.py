@@ -107,6 +107,8 @@ def _micros(cell: Cell, target: Target) -> int:
             raise NoRule("a time out of an address")
         case int() | float() | Decimal() | Bits() if target.server == "mariadb":
             return _number_micros(cell)
+        case Bits(value, _) if target.server == "mysql" and value > _LAST_NUMBER:
+            return MAX_DURATION
         case int():
             return parse_duration(str(int(cell)), target.server)
         case _:
