@@ -174,10 +174,11 @@ class Run:
         while self.process.poll() is None:
             now = time.monotonic() - self.begun
             self.peaks.append((now, proportional(self.process.pid) / 1e6))
-            if now >= due and (found := sample(self.process.pid, now)):
-                due += COLLECTED_EVERY
-                self.samples.append(found)
-                print(described(found), file=sys.stderr, flush=True)
+            if now >= due:
+                due = now + COLLECTED_EVERY
+                if found := sample(self.process.pid, now):
+                    self.samples.append(found)
+                    print(described(found), file=sys.stderr, flush=True)
             time.sleep(2)
 
     def stop(self) -> None:
