@@ -47,8 +47,8 @@ def sample(root: int, at: float) -> Sample | None:
     java = next((pid for (pid, _), program, _, _ in tree(root, frozenset()) if program == "java"), None)
     if java is None:
         return None
-    histogram, areas = _jcmd(java, "GC.class_histogram"), native_areas(_jcmd(java, "VM.native_memory", "KB"))
-    classes = histogram_classes(histogram)
+    classes = histogram_classes(_jcmd(java, "GC.class_histogram"))
+    areas = native_areas(_jcmd(java, "VM.native_memory", "summary"))
     if not classes or not areas:
         return None
     every, driver, jvm = proportional(root), own_memory(root), own_memory(java)
@@ -62,7 +62,7 @@ def sample(root: int, at: float) -> Sample | None:
         sum(areas.get(name, 0.0) for name in _CODE),
         sum(areas.values()) - known,
         driver / 1e6,
-        (every - driver - jvm) / 1e6,
+        max(0, every - driver - jvm) / 1e6,  # each was looked at in a moment of its own
         classes,
     )
 

@@ -41,7 +41,7 @@ def test_objects_that_stay_and_a_python_driver_that_grows_are() -> None:
     assert growth(live) == growth(driver) == 2.0
 
 
-def test_one_sample_in_the_middle_of_a_run_does_not_decide() -> None:
+def test_a_sample_in_the_middle_of_a_batch_does_not_decide() -> None:
     quarters = [[sampled(n, 100, 100, 1_000)] * 3 for n in range(4)]
     quarters[2].append(sampled(9, 900, 100, 1_000))
 

@@ -1,6 +1,7 @@
 """Paths of the storage sink, and what belongs together (T61, T74, T110)."""
 
 import json
+import time
 from collections.abc import Iterable
 from itertools import starmap
 
@@ -306,6 +307,16 @@ def test_a_table_id_path_takes_its_history_from_the_names_in_its_schema_files() 
 
     assert isinstance(file, DataFile)
     assert dict(schemas.headers(file) or ())["virtual"] == b'["v"]'
+
+
+def test_the_tables_of_a_feeds_beginning_share_a_version_and_each_costs_the_same() -> None:
+    """Each compared with all others, in each turn anew, they took a minute in every batch."""
+    content = b'{"TableVersion": 400, "TableColumns": [{"ColumnName": "a", "ColumnType": "INT"}]}'
+    history = [Version("d", f"t{number}", read_definition(content)) for number in range(2_000)]
+    begun = time.process_time()
+
+    assert [facts.name[1] for facts in facts_of(history)] == [f"t{number}" for number in range(2_000)]
+    assert time.process_time() - begun < 10
 
 
 def test_a_schema_file_that_is_none_is_refused() -> None:
