@@ -245,10 +245,11 @@ class DividedStatement(msgspec.Struct, frozen=True, order=True):
 
 def joined_parts(
     before: Iterable[DividedStatement], told: Mapping[Position, DividedStatement]
-) -> list[DividedStatement]:
-    """What has come of each, in order."""
+) -> tuple[list[DividedStatement], set[Position]]:
+    """What has come of each, in order, and the places of those that are not whole."""
     known = {one.position: one for one in before}
-    return sorted({**known, **{place: one.joined(known.get(place)) for place, one in told.items()}}.values())
+    known |= {place: one.joined(known.get(place)) for place, one in told.items()}
+    return sorted(known.values()), {place for place, one in known.items() if not one.is_whole}
 
 
 class Transactions(msgspec.Struct, frozen=True):

@@ -175,11 +175,9 @@ def advance(
     places, lost = _ended(ends, late, open_, closed, lost=lost)
     snapshots = sorted({*before.snapshots, *fresh})
     held, whole = _held(before, places, None if complete else _under_way(begun, ended, snapshots))
-    divided = joined_parts(before.divided or (), told.divided)
-    partial = {one.position for one in divided if not one.is_whole}
+    divided, partial = joined_parts(before.divided or (), told.divided)
     ddls = {*(before.ddls if complete else ()), *(told.ddls if settled else ())} - partial
-    whole += _counted(snapshots, ddls, _of_some(drops), [*open_.values()] if not ends else None)
-    highest = max(whole, default=None)
+    highest = max(whole + _counted(snapshots, ddls, drops, None if ends else open_.values()), default=None)
     return Transactions(
         open=open_,
         ends=tuple(end for end in ends if end[0] not in closed),
@@ -200,12 +198,13 @@ def advance(
 def _counted(
     snapshots: list[Position],
     ddls: Collection[Position],
-    of_some: set[Position],
+    drops: Mapping[Position, Collection[str]],
     opened: Collection[OpenTransaction] | None,
 ) -> list[Position]:
     """How far whole snapshots and DDLs reach. DDLs, and snapshots of some tables, do where no END waits and
     no transaction is open (`opened`; None where one waits), but for those that a snapshot of all tables has.
     """
+    of_some = _of_some(drops)
     full = [place for place in snapshots if place not in of_some]
     last = max(full, default=MIN_POSITION)
     if opened is None or any(one.last >= last for one in opened):
