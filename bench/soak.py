@@ -270,8 +270,8 @@ def report(given: argparse.Namespace, run: Run, counts: dict[str, int], wrong: l
         f" {given.memory}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}."
         f" {'; '.join(wrong) or 'Every table has the rows of the model, and is exact.'}",
         "In MB, each sample after a forced collection: the lowest and the highest live heap of each quarter,"
-        " the lowest of it and the Python driver together, and medians; peak is the highest resident memory of"
-        " the process tree, however much of it was garbage.",
+        " the lowest of it and the Python driver together, and medians; peak is the highest memory of the"
+        " process tree, however much of it was garbage.",
         "",
         "| quarter | live heap, lowest | highest | lowest with Python driver | Python driver | Python workers"
         " | metaspace | code | other native | JVM resident | peak |",
