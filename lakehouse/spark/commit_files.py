@@ -66,7 +66,7 @@ def small_table(table: Path, columns: Sequence[str]) -> pa.Table | None:
             return None
         found = [pq.ParquetFile(table / file).read(columns).select(columns) for file in files]
         return pa.concat_tables(found).replace_schema_metadata()
-    except (OSError, ValueError, KeyError):  # ValueError and KeyError are what Arrow's errors are
+    except (OSError, ValueError, KeyError, pa.ArrowException):  # gone, half there, or of another format
         return None
 
 
@@ -83,7 +83,7 @@ def _data_files(folder: Path, names: Sequence[str]) -> list[str] | None:
     actions = [] if base < 0 else _checkpointed(folder / f"{base:020d}.checkpoint.parquet")
     for version in behind:
         text = (folder / f"{version:020d}.json").read_text(encoding="utf-8")
-        actions += map(json.loads, text.splitlines())
+        actions += map(json.loads, filter(None, text.split("\n")))
     files: dict[str, None] = {}
     is_plain = False
     for action in actions:
@@ -99,7 +99,7 @@ def _data_files(folder: Path, names: Sequence[str]) -> list[str] | None:
 
 
 def _checkpointed(path: Path) -> list[dict[str, Any]]:
-    """The actions of a checkpoint, which has no file that was removed before it among those that are added."""
+    """The actions of a checkpoint, whose files are those that are there."""
     found = pq.ParquetFile(path).read(["add.path", "protocol.minReaderVersion", "metaData.partitionColumns"])
     return list(found.to_pylist())
 
