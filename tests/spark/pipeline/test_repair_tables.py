@@ -87,6 +87,13 @@ class Repaired:
         history = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.lake.lake}/gold/shop__{table}`")
         return [row.operation for row in history.select("operation").collect()]
 
+    def rows_written(self, table: str) -> tuple[str, list[int]]:
+        """The operation of a gold table's last commit, and how many rows it inserted, updated, deleted."""
+        history = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.lake.lake}/gold/shop__{table}`")
+        last = history.select("operation", "operationMetrics").first()
+        kinds = ("Inserted", "Updated", "Deleted")
+        return last.operation, [int(last.operationMetrics[f"numTargetRows{kind}"]) for kind in kinds]
+
     def manifest(self) -> Manifest:
         found = OpsLog(self.spark, Lake(str(self.lake.lake)), "shop").load().last(Manifest)
         assert found is not None
@@ -158,6 +165,9 @@ def test_what_was_published_wrongly_is_folded_again_and_a_truncate_that_was_not_
     told = shop(server, "debezium").ddl("cleared", "CREATE TABLE `cleared` (`id` int PRIMARY KEY)")
     told.rows("INSERT INTO `cleared` VALUES (1), (2), (3)")
     told.ddl("cleared", "TRUNCATE TABLE `cleared`", clears=True).skip()
+    told.rows("UPDATE `other` SET `v` = 'lost' WHERE `id` = 4").skip()
+    told.rows("DELETE FROM `other` WHERE `id` = 5").skip()
+    told.rows("INSERT INTO `other` VALUES (50, 'lost', 1)").skip()
     lake = Repaired(spark, FedLake(tmp_path, told, server.port).run())
     lake.gold("item", "DELETE FROM {} WHERE id = 5")
     log, manifest = OpsLog(spark, Lake(str(lake.lake.lake)), "shop").load(), lake.manifest()
@@ -181,14 +191,25 @@ def test_what_was_published_wrongly_is_folded_again_and_a_truncate_that_was_not_
     written, versions = lake.written(), lake.versions()
     lake.lake.beat()
     taken = {name for name, last in lake.versions().items() if last != versions[name]} - {"beat"}
+    counts = {name: lake.rows_written(name) for name in sorted(taken)}
+    # what was mended goes on: no change seems to be lacking before these
+    told.rows("INSERT INTO `other` VALUES (5, 'again', 1)").rows(
+        "UPDATE `other` SET `v` = 'on' WHERE id = 50"
+    )
     again = lake.verify()
 
     assert faults(found["item"]) == {key_hash(["5"]): "missing"}
+    assert faults(found["other"]) == {
+        key_hash(["4"]): "changed",
+        key_hash(["5"]): "extra",
+        key_hash(["50"]): "missing",
+    }
     assert faults(found["cleared"]) == {key_hash([id_]): "extra" for id_ in "123"}
     repairs = {name: one["repaired_by"] for name, one in found.items() if "repaired_by" in one}
-    assert repairs == {"item": ["rebuilt"], "cleared": ["rows"]}
+    assert repairs == {"item": ["rebuilt"], "cleared": ["rows"], "other": ["rows"]}
     assert [one for one in found.values() if is_wrong(one)] == []
-    assert (written, taken) == ({"item"}, {"cleared"})
+    assert (written, taken) == ({"item"}, {"cleared", "other"})
+    assert counts == {"cleared": ("MERGE", [0, 0, 3]), "other": ("MERGE", [1, 1, 1])}
     assert {one.state for one in lake.manifest().tables} == {"exact"}
     assert {name for name, one in again.items() if one["different"] or one["undecided"]} == set()
 
