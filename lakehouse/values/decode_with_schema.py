@@ -264,13 +264,14 @@ def _read_datetime(column_type: ColumnType, modes: Modes) -> Rule:
             unit, count = 1_000, value.get("milliseconds")
         if type(count) is not int:
             return value
-        if unit == 1_000 and is_cut:
-            return {"milliseconds": count}
         try:
             seconds, rest = divmod(whole_nanoseconds(count) if unit == 1_000_000_000 else count, unit)
-            return (_EPOCH + timedelta(0, seconds, rest * 1_000_000 // unit)).isoformat(" ", digits)
+            told = _EPOCH + timedelta(0, seconds, rest * 1_000_000 // unit)
         except (OverflowError, ValueError):
             return value
+        if unit == 1_000 and is_cut:
+            return {"text": told.isoformat(" ", "milliseconds")}
+        return told.isoformat(" ", digits)
 
     return moment
 
@@ -298,7 +299,9 @@ def _read_time(column_type: ColumnType, modes: Modes) -> Rule:
             return told(value)
         millis = value.get("milliseconds") if type(value) is dict else value if ticks == 1_000 else None
         if type(millis) is int:
-            whole = None if digits > 3 else whole_milliseconds(millis, digits)
+            if digits > 3:
+                return {"text": duration_text(millis * 1_000)}
+            whole = whole_milliseconds(millis, digits)
             return {"milliseconds": millis} if whole is None else told(duration_text(whole * 1_000))
         if type(value) is not int:
             return value

@@ -515,9 +515,9 @@ def test_what_no_column_holds_is_the_zero_that_it_stands_for(
     ("kind", "name", "millis", "value"),
     [
         ("datetime(3)", "Timestamp", 1_700_000_000_123, "2023-11-14 22:13:20.123"),
-        ("datetime(6)", "Timestamp", 1_700_000_000_123, {"milliseconds": 1_700_000_000_123}),
+        ("datetime(6)", "Timestamp", 1_700_000_000_123, {"text": "2023-11-14 22:13:20.123"}),
         ("time(2)", "Time", 3_600_120, "01:00:00.12"),
-        ("time(5)", "Time", 3_600_120, {"milliseconds": 3_600_120}),
+        ("time(5)", "Time", 3_600_120, {"text": "01:00:00.120000"}),
     ],
 )
 def test_what_mode_connect_cuts_to_milliseconds_is_no_value_of_a_finer_column(
