@@ -54,11 +54,12 @@ _ABOVE = 1
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one record."""
     record = read_record(message.value)
+    zone = options.get("time_zone", "UTC")
     if isinstance(record, RowsRecord):
-        yield from _rows(record, message.epoch, options.get("time_zone", "UTC"))
+        yield from _rows(record, message.epoch, zone)
         return
     if isinstance(record, PartRecord):
-        yield from _part(record, message.epoch)
+        yield from _part(record, message.epoch, zone)
         return
     yield SchemaChange(
         TABLE_SNAPSHOT,
@@ -104,8 +105,7 @@ def _rows(record: RowsRecord, epoch: int, zone: str) -> Iterator[Event]:
             after = _image(names, converts, row)
             key = tuple(after[name] for name in record.key)
         except (DecodeError, KeyError) as error:
-            text = str(error) if isinstance(error, DecodeError) else "key: expected its columns, got none"
-            yield DeadLetter("value", text, index, database=record.database, table=record.table)
+            yield _unread(record, index, error)
             continue
         yield RowChange(
             record.database,
@@ -123,9 +123,9 @@ def _rows(record: RowsRecord, epoch: int, zone: str) -> Iterator[Event]:
         )
 
 
-def _part(record: PartRecord, epoch: int) -> Iterator[Event]:
+def _part(record: PartRecord, epoch: int, zone: str) -> Iterator[Event]:
     names = tuple(column.name for column in record.columns)
-    converts = _converts(record.columns, record.charset, record.zone)
+    converts = _converts(record.columns, record.charset, record.zone or zone)
     for index, cells in enumerate((*record.rows, *record.gone)):
         is_row = index < len(record.rows)
         try:
@@ -134,8 +134,7 @@ def _part(record: PartRecord, epoch: int) -> Iterator[Event]:
             image = _image(names, converts, cells) if is_row else dict(zip(record.key, cells, strict=True))
             key = tuple(image[name] for name in record.key)
         except (DecodeError, KeyError) as error:
-            text = str(error) if isinstance(error, DecodeError) else "key: expected its columns, got none"
-            yield DeadLetter("value", text, index, database=record.database, table=record.table)
+            yield _unread(record, index, error)
             continue
         yield RowChange(
             record.database,
@@ -150,6 +149,11 @@ def _part(record: PartRecord, epoch: int) -> Iterator[Event]:
             index=index,
             flags=_PART,
         )
+
+
+def _unread(record: RowsRecord | PartRecord, index: int, error: DecodeError | KeyError) -> DeadLetter:
+    text = str(error) if isinstance(error, DecodeError) else "key: expected its columns, got none"
+    return DeadLetter("value", text, index, database=record.database, table=record.table)
 
 
 def _image(names: tuple[str, ...], converts: tuple[Convert, ...], row: list[bytes | None]) -> Image:

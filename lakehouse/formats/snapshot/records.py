@@ -49,12 +49,9 @@ class TextColumn(NamedTuple):
     charset: str = ""
 
 
-class RowsRecord(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="rows", tag_field="record"
-):
+class _Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rows of one table. `key` are the columns of its handle key, by name; `charset` is that of text (None:
-    each column's own), `zone` that of TIMESTAMP (None: the source's option); `first` the number of the first
-    row in the table. `live`: the rows may show what happened after the place.
+    each column's own), `zone` that of TIMESTAMP (None: the source's option).
     """
 
     version: int = VERSION
@@ -65,9 +62,25 @@ class RowsRecord(
     key: tuple[str, ...]
     charset: str | None
     zone: str | None
+
+
+class RowsRecord(_Rows, frozen=True, kw_only=True, omit_defaults=True, tag="rows", tag_field="record"):
+    """Rows of one table's snapshot; `first` is the number of the first row in the table. `live`: the rows may
+    show what happened after the place.
+    """
+
     first: int
     rows: list[list[bytes | None]]
     live: bool = False
+
+
+class PartRecord(_Rows, frozen=True, kw_only=True, omit_defaults=True, tag="part", tag_field="record"):
+    """Some rows of one table that are of exactly this place. `gone` are the canonical values of keys, in the
+    order of `key`, of which the table had no row.
+    """
+
+    rows: list[list[bytes | None]]
+    gone: list[list[Any]] = []
 
 
 class TableRecord(
@@ -86,25 +99,6 @@ class TableRecord(
     rows: int
     until: Place | None = None
     rounded: tuple[str, ...] = ()
-
-
-class PartRecord(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part", tag_field="record"
-):
-    """Some rows of one table that are of exactly this place; the fields are those of RowsRecord. `gone` are
-    the canonical values of keys, in the order of `key`, of which the table had no row.
-    """
-
-    version: int = VERSION
-    place: Place
-    database: str
-    table: str
-    columns: tuple[TextColumn, ...]
-    key: tuple[str, ...]
-    charset: str | None
-    zone: str
-    rows: list[list[bytes | None]]
-    gone: list[list[Any]] = []
 
 
 Record = RowsRecord | TableRecord | PartRecord
