@@ -82,7 +82,7 @@ _NUMBERS_AND_DATES = (
 )
 
 
-def may_be_unknowable(old: ColumnType, new: ColumnType, *, server: str = "mysql") -> bool:
+def may_be_unknowable(old: ColumnType, new: ColumnType, *, server: str) -> bool:
     """Whether a value of the old type may have none in the new one by any rule: where this is False, only
     what is no value of the old type is UNKNOWABLE, or what no calendar has.
     """

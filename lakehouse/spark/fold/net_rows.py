@@ -64,8 +64,8 @@ def net_group(
     mover: RowMover,
     end: int,
     *,
-    begun: frozenset[int] = frozenset(),
-    cleared: int = -1,
+    begun: frozenset[int],
+    cleared: int,
     start: tuple[str, str] = ("", ""),
 ) -> Iterator[Netted]:
     """One outcome for the changes of one key, which come in position order, in the schema of the step `end`;

@@ -123,8 +123,8 @@ def merge_frame(
     source: DataFrame,
     *,
     keys: list[GoldColumn],
-    options: GoldOptions = PLAIN,
-    rows: int = 0,
+    options: GoldOptions,
+    rows: int,
 ) -> Merged:
     """MERGE a frame whose column OP says put or delete, into a table of about so many `rows`; companions that
     it lacks are added first.

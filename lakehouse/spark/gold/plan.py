@@ -162,7 +162,7 @@ def plan_tables(run: GoldRun) -> list[Plan]:
     return plans
 
 
-def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None = None) -> TablePlan | None:
+def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None) -> TablePlan | None:
     """One lineage's plan, in a Delta table of its own; None where gold has nothing of it. `waits`: what holds
     it for its name.
     """

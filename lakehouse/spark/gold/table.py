@@ -253,7 +253,6 @@ def _fold_large(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool)
         upstream=table.run.settings.upstream,
         rows=rows,
         whole=whole,
-        without="delete" if whole else "",
     )
 
 

@@ -117,7 +117,7 @@ def derive(
     record: RunRecord,
     *,
     stop: Stop,
-    looked: bool = False,
+    looked: bool,
     patient: bool = False,
 ) -> Manifest | None:
     """Run silver and gold, of those layers, once; counts are added to the record. `looked`: bronze has just

@@ -24,11 +24,11 @@ from lakehouse.fold.continuity import (
     NO_BREAKS,
     Breaks,
     Claim,
+    absent_at,
     all_of,
     begun_at,
     breaks_of,
     key_text,
-    known_at,
 )
 from lakehouse.fold.row_edits import ChangeReader, row_key
 from lakehouse.fold.steps import clears, cuts, target_step
@@ -77,7 +77,7 @@ def stretches_of(lineage: Lineage, at: Position, upstream: Upstream, *, whole: b
     found: list[Stretch] = []
     start = 0
     for end in [*(step - 1 for step in cuts(lineage, target, upstream)), target]:
-        known = known_at(begun_at(lineage, start, end, whole=whole), there=False)
+        known = absent_at(begun_at(lineage, start, end, whole=whole))
         found = [*([] if clears(lineage, start, end) else found), Stretch(start, end, known)]
         start = end + 1
     return found

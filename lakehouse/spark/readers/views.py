@@ -201,7 +201,7 @@ def free_name(wanted: str, taken: Mapping[str, Any]) -> str:
 
 
 def typed_changes(
-    changes: DataFrame, lineage: Lineage, settings: SourceSettings, options: GoldOptions = PLAIN
+    changes: DataFrame, lineage: Lineage, settings: SourceSettings, options: GoldOptions
 ) -> DataFrame:
     """The changes of one table's life, with `before` and `after` as structs of its newest schema. Columns are
     renamed, masked and left out as the options say, in the `key` too.

@@ -43,7 +43,7 @@ def find_replays(
     rule: Redelivery,
     ranges: Sequence[OffsetRange],
     done: Done | None,
-    table: pa.Table | None = None,
+    table: pa.Table | None,
 ) -> Replays:
     """`bronze` is all of the source's records, `table` those of the ranges where they are at hand."""
     before = {one.place: one for one in (done.sent if done else ())}
