@@ -7,8 +7,8 @@ not hold) folds the table again. Both ways give the same table: the rows of a ta
 nothing but these effects.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -133,15 +133,10 @@ def in_place(
         _goes_on(old, new, converted=old.column.id in become) for old, new in stays
     ):
         return None
-    found = InPlace(
+    found = replace(
+        _metadata_changes(stays, become),
         dropped=tuple(column for each, column in before.items() if each not in after),
-        renamed=tuple((old, new) for old, new in stays if old.name != new.name),
-        widened=tuple(new for old, new in stays if old.spark != new.spark and new.column.id not in become),
-        described=tuple(new for old, new in stays if _comment(old) != _comment(new)),
         added=tuple(one for one in added if one is not None),
-        retyped=tuple(
-            old for old, new in stays if old.column.type != new.column.type or old.column.id in become
-        ),
         converted=tuple(
             Conversion(lineage, steps, upstream, old=(old.column, old.spark), new=(new.column, new.spark))
             for old, new in stays
@@ -150,6 +145,20 @@ def in_place(
         columns=tuple(columns[1]),
     )
     return found if _is_free(found, columns[0]) else None
+
+
+def _metadata_changes(stays: Sequence[tuple[GoldColumn, GoldColumn]], become: Collection[int]) -> InPlace:
+    """What changes about columns that stay, each as it was and as it will be; the cells of those in `become`
+    are converted.
+    """
+    return InPlace(
+        renamed=tuple((old, new) for old, new in stays if old.name != new.name),
+        widened=tuple(new for old, new in stays if old.spark != new.spark and new.column.id not in become),
+        described=tuple(new for old, new in stays if _comment(old) != _comment(new)),
+        retyped=tuple(
+            old for old, new in stays if old.column.type != new.column.type or old.column.id in become
+        ),
+    )
 
 
 def _comment(column: GoldColumn) -> str:

@@ -58,19 +58,8 @@ def build(
     whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):
-        every = [Context(record, lives, rules, spelling) for record in group]
-        contexts = [context for context in every if context.record.kind not in (TABLE_SNAPSHOT, SETTLED)]
-        if position not in whole:
-            problems += _apply_at_once(contexts)
-        elif is_of_some_tables({dropped(context.record.ddl) for context in contexts}):
-            problems += _apply_snapshot_of_some(contexts)
-        else:
-            _apply_snapshot(lives, position, [context.record for context in contexts])
-        for context in every:
-            if context.record.kind == TABLE_SNAPSHOT:
-                problems += _apply_table_snapshot(lives, context.record, taken)
-            elif context.record.kind == SETTLED:
-                _settle_snapshot(context.record, taken)
+        contexts = [Context(record, lives, rules, spelling) for record in group]
+        problems += _apply_position(position, contexts, taken, is_snapshot=position in whole)
     lives.adopt_unseen()
     for lineage in lives.live.values():
         _settle(lives, lineage)
@@ -84,6 +73,29 @@ def build(
 
 
 # Records of one position
+
+
+def _apply_position(
+    position: Position, every: list[Context], taken: dict[Name, Taken], *, is_snapshot: bool
+) -> list[tuple[Position, str]]:
+    """Apply all records of one position, a complete full snapshot's where `is_snapshot`. Returns the problems
+    that belong to no table.
+    """
+    lives = every[0].lives
+    contexts = [context for context in every if context.record.kind not in (TABLE_SNAPSHOT, SETTLED)]
+    problems: list[tuple[Position, str]] = []
+    if not is_snapshot:
+        problems += _apply_at_once(contexts)
+    elif is_of_some_tables({dropped(context.record.ddl) for context in contexts}):
+        problems += _apply_snapshot_of_some(contexts)
+    else:
+        _apply_snapshot(lives, position, [context.record for context in contexts])
+    for context in every:
+        if context.record.kind == TABLE_SNAPSHOT:
+            problems += _apply_table_snapshot(lives, context.record, taken)
+        elif context.record.kind == SETTLED:
+            _settle_snapshot(context.record, taken)
+    return problems
 
 
 def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:

@@ -9,6 +9,7 @@ from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.upstream import upstream_of
+from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Accepted
 from lakehouse.ops.records.silver import Done
@@ -27,7 +28,7 @@ from lakehouse.spark.quality.evaluate import SuiteEvaluator, commit_of, identity
 from lakehouse.spark.quality.gates import open_rejections, rejected_rows
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
-from lakehouse.spark.source import said_in, selected_sources
+from lakehouse.spark.source import Source, said_in, selected_sources
 
 
 class Rejections:
@@ -43,11 +44,11 @@ class Rejections:
         self.silver = read_silver(self.spark, lake, source, "changes").where(not_void(self.log))
         self.rows = rejected_rows(self.spark, lake, source)
 
-    def lineage(self, name: str) -> Any:
+    def lineage(self, name: str) -> Lineage | None:
         ids = [entry.lineage for entry in self.tables if name in map(".".join, entry.names)]
         return next((one for one in (self.history.lineages if self.history else ()) if one.id in ids), None)
 
-    def of(self, lineage: Any, *, all_: bool) -> list[dict[str, Any]]:
+    def of(self, lineage: Lineage, *, all_: bool) -> list[dict[str, Any]]:
         """Rejected changes of a table in order; without `all_` those alone that nothing came after."""
         mine = self.rows.where(F.col("lineage") == lineage.id)
         rows = mine if all_ else open_rejections(mine, lineage, self.silver, self.watermark)
@@ -63,7 +64,7 @@ class Rejections:
             for row in rows.orderBy("position", "key").collect()
         ]
 
-    def stopping(self, lineage: Any, suite: list[dict[str, Any]], place: Position) -> list[str]:
+    def stopping(self, lineage: Lineage, suite: list[dict[str, Any]], place: Position) -> list[str]:
         """The identities of the changes at the place where a table stands, which its checks stop."""
         virtual, upstream = (
             self.settings.virtual,
@@ -100,20 +101,7 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
     """
     if accept and not why:
         raise LakehouseError(f"{table}: expected --why with --accept: the reason is kept")
-    prefix, _, rest = table.partition(":")
-    select, name = ((prefix,), rest) if prefix in config.sources and rest else ((), table)
-    found = {}
-    for source in selected_sources(config, select, root):
-        settings = sources(get_session(), source.lake).get(source.name)
-        rejections = Rejections(source.lake, source.name, settings) if settings else None
-        if rejections is not None and (lineage := rejections.lineage(name)) is not None:
-            found[source.name] = source, rejections, lineage
-    if not found:
-        raise LakehouseError(
-            f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the "
-            "tables"
-        )
-    source, rejections, lineage = the_one(found, table, source.lake.root)
+    source, rejections, lineage = _found_table(config, table, root)
     before = rejections.of(lineage, all_=True)
     with layer_lock(rejections.spark, source.lake, source.name, ("gold",)) as lake:
         if accept:
@@ -139,9 +127,29 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
     }
 
 
+def _found_table(config: Config, table: str, root: str | None) -> tuple[Source, Rejections, Lineage]:
+    """The table of that name, which may begin with its source's, in the lakes of the configured sources.
+    LakehouseError where none has it, or several.
+    """
+    prefix, _, rest = table.partition(":")
+    select, name = ((prefix,), rest) if prefix in config.sources and rest else ((), table)
+    found = {}
+    for source in selected_sources(config, select, root):
+        settings = sources(get_session(), source.lake).get(source.name)
+        rejections = Rejections(source.lake, source.name, settings) if settings else None
+        if rejections is not None and (lineage := rejections.lineage(name)) is not None:
+            found[source.name] = source, rejections, lineage
+    if not found:
+        raise LakehouseError(
+            f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the "
+            "tables"
+        )
+    return the_one(found, table, source.lake.root)
+
+
 def _accept(
     rejections: Rejections,
-    lineage: Any,
+    lineage: Lineage,
     table: str,
     feed: GoldSettings,
     before: list[dict[str, Any]],
