@@ -43,10 +43,11 @@ from lakehouse.spark.fold.deltas import (
     netted_batch,
 )
 from lakehouse.spark.fold.net_rows import net_worker
-from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, break_notes, note
+from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, break_notes, note
 from lakehouse.spark.fold.typed_rows import LargeFold, Typing, looked_over, typing_of
 from lakehouse.spark.quality.continuity import breaks_in
 from lakehouse.spark.session import kept
+from lakehouse.spark.workers import Worker
 
 ROWS_PER_PARTITION = 200_000
 

@@ -5,7 +5,7 @@ part is computed by the functions that compute a small table (lakehouse/gold/mod
 the key there is one part. What a worker finds beside rows travels as notes (fold_job.py).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
@@ -36,10 +36,10 @@ from lakehouse.spark.change_log.changes import (
 from lakehouse.spark.fold.notes import SHORT
 from lakehouse.spark.fold.typed_rows import LargeFold, looked_over, typing_of
 from lakehouse.spark.session import kept
+from lakehouse.spark.workers import Worker
 
 ROWS_PER_PART = 100_000
 BUCKET = "_bucket"
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def commits(frame: DataFrame, by_commit: bool, most: int) -> Iterator[list[Change]]:

@@ -2,7 +2,7 @@
 key; DDL in place; and what of its YAML does not fit its schema.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from lakehouse.schema import TableSchema
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.session import capabilities
+from lakehouse.spark.workers import Worker
 
 CHANGES = "delta.enableChangeDataFeed"
 VECTORS = "delta.enableDeletionVectors"
@@ -190,9 +191,7 @@ def _projected(rows: DataFrame, change: InPlace, held: Sequence[str]) -> DataFra
     return frame.select(*[F.col(name).alias(field.name, metadata=field.metadata) for name, field in chosen])
 
 
-def _converting(
-    places: Mapping[int, Conversion], schema: pa.Schema
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _converting(places: Mapping[int, Conversion], schema: pa.Schema) -> Worker:
     """Converts the cells of some columns, by their places, in a worker."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

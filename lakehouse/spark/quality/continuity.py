@@ -8,7 +8,7 @@ small table. A stretch is a piece of the fold: steps without a cut, across which
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -37,12 +37,12 @@ from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, changes_of, position_literal
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.silver.columns import POSITION
+from lakehouse.spark.workers import Worker
 
 CLAIMS = f"stretch int, key string, position {POSITION}, claim string"
 FOUND = "breaks string"
 _PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 _CLAIMS, _FOUND = to_arrow_schema(columns(CLAIMS)), to_arrow_schema(columns(FOUND))
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def breaks_in(
