@@ -27,8 +27,8 @@ from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import (
     NULL,
     TableChange,
-    is_bytes_as_text,
     key_image,
+    misread_charset,
     primary_key,
     schema_columns,
 )
@@ -47,6 +47,7 @@ from lakehouse.formats.debezium.records import (
 from lakehouse.formats.debezium.unwrapped import unwrapped_row
 from lakehouse.formats.debezium.values import embedded_columns, encoding, modes
 from lakehouse.formats.row_images import Half, halves, image_flags
+from lakehouse.values.charsets import MISREAD
 
 _PARTITION_BITS = 16
 COMPRESSION = "binlog_transaction_compression"
@@ -54,6 +55,8 @@ _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _MISREADS_TIMES = re.compile(r"[01]\.|2\.[0-5]\.", re.A)
 # a UUID of MariaDB's that may have lost the zero bytes that end it: the connector puts them before the others
 _CUT_UUID = re.compile(rb'"00[0-9a-f]{6}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
+# characters that Java reads in place of others of some charset, as they are and as JSON may escape them
+_MISREAD = re.compile(b"|".join([*map(str.encode, MISREAD), rb"\\u"]))
 _OLD_KEY_DELETE = "__debezium.newkey"
 _NAME = r"(?:`(?:[^`]|``)*`|[^\s.`,]+)"
 _RENAME = re.compile(
@@ -95,7 +98,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         if undoes(payload.ddl or ""):
             raise DecodeError("rollback", ROLLED_BACK)
         yield _schema_change(message, payload, payload.source)
-        yield from _bytes_as_text(payload, payload.source)
+        yield from _misread_text(payload, payload.source)
 
 
 # Row events
@@ -175,8 +178,12 @@ def _canonical(
     """Both images with the values that the embedded schema determines, their encoding, and its column
     types.
     """
-    cuts_uuids = record.op != "r" and _CUT_UUID.search(record.message.value or b"") is not None
-    configured = modes(options)._replace(is_old=_misreads_times(record), cuts_uuids=cuts_uuids)
+    value = record.message.value or b""
+    configured = modes(options)._replace(
+        is_old=_misreads_times(record),
+        cuts_uuids=record.op != "r" and _CUT_UUID.search(value) is not None,
+        misreads=_MISREAD.search(value) is not None,
+    )
     columns = embedded_columns(record.schema, record.image, configured) if record.schema else None
     if columns is None:
         return _structures(before), _structures(after), encoding(configured, False), None
@@ -307,14 +314,17 @@ def _schema_change(message: Message, payload: Payload, source: Source) -> Schema
     )
 
 
-def _bytes_as_text(payload: Payload, source: Source) -> Iterator[DeadLetter]:
-    """A dead letter of each table with a text column in the character set `binary`: its bytes come as
-    characters, which base64 can't always be told from.
+def _misread_text(payload: Payload, source: Source) -> Iterator[DeadLetter]:
+    """A dead letter of each table with a text column that the connector reads by another character set than
+    its own: what it has made of the bytes can't always be told.
     """
-    text = "column: expected bytes as bytes, got the character set binary, whose bytes come as characters"
-    for number, change in enumerate(filter(is_bytes_as_text, payload.tableChanges or ()), 1):
-        database = source.db or payload.databaseName or None
-        yield DeadLetter("type", text, number, database=database, table=_table(source, change))
+    number = 0
+    for change in payload.tableChanges or ():
+        if charset := misread_charset(change, source.connector or ""):
+            number += 1
+            text = f"column: expected text, got the character set {charset}, of which other characters come"
+            database = source.db or payload.databaseName or None
+            yield DeadLetter("type", text, number, database=database, table=_table(source, change))
 
 
 def _table(source: Source, change: TableChange | None) -> str | None:

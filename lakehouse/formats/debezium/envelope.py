@@ -121,16 +121,21 @@ def _label(value: str) -> str:
     return unquote(value[1:-1]) if len(value) > 1 and value[0] == value[-1] == "'" else value
 
 
-def is_bytes_as_text(change: TableChange) -> bool:
-    """Whether the connector writes bytes of some column as characters, one each: a text in the character set
-    `binary` is bytes to the server. (A server itself spells such a column BLOB, BINARY or VARBINARY.)
+def misread_charset(change: TableChange, connector: str) -> str | None:
+    """The character set of a text column that the connector reads wrong: `binary`, whose bytes it writes as
+    characters, one each (a server itself spells such a column BLOB, BINARY or VARBINARY), and those that Java
+    has not, for which it takes another.
     """
-    return change.table is not None and any(
-        (column.charsetName or "").lower() == "binary" and _TEXT_TYPE.match(column.typeName)
-        for column in change.table.columns
-    )
+    misread = _MISREAD_BY_MARIADB if connector == "mariadb" else _MISREAD
+    for column in change.table.columns if change.table is not None else ():
+        charset = (column.charsetName or "").lower()
+        if charset in misread and _TEXT_TYPE.match(column.typeName):
+            return charset
+    return None
 
 
+_MISREAD = frozenset({"binary", "swe7", "hp8", "dec8", "armscii8", "geostd8", "keybcs2"})
+_MISREAD_BY_MARIADB = _MISREAD | {"cp932"}  # as GB2312
 _TEXT_TYPE = re.compile(r"(?:TINY|MEDIUM|LONG)?TEXT\b|(?:VAR)?CHAR(?:ACTER)?\b|LONG\b", re.I)
 
 
