@@ -228,7 +228,7 @@ def _whole_large(table: GoldTable) -> Whole:
     if table.gate is not None:
         changes, verdict = table.gate.frame(changes)
     if table.options.plain:
-        large = _fold_large(table, changes, table.size.rows, whole=True)
+        large = fold_changes(table, changes, table.size.rows, whole=True)
         rows = large.frame.where(F.col(OP) != "delete")
     else:
         large = mode_large(changes, table.mode, table.columns, table.size.rows)
@@ -242,7 +242,7 @@ def _whole_large(table: GoldTable) -> Whole:
     return Whole(frame, found, f" from {table.size.rows} changes")
 
 
-def _fold_large(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool) -> LargeFold:
+def fold_changes(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool) -> LargeFold:
     return fold_large(
         changes,
         table.lineage,
