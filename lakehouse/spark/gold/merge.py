@@ -28,11 +28,10 @@ PROPERTIES = {
     VECTORS: "false",
     "delta.feature.timestampNtz": "supported",
 }
-# longer than any name of a column at MySQL (64 characters), so that no source column has it
 # A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about:
 # Delta then opens the files of these keys alone, and marks the rows that it replaces there (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
-# whose text is one value and no other
+# of these types different values have different texts
 _BOUNDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP_NTZ", "STRING")
 
 
