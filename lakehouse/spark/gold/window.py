@@ -23,8 +23,8 @@ from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written, has_misfits
 from lakehouse.spark.gold.table import (
     GoldTable,
+    findings_of,
     fold_changes,
-    found_in,
     frame_of,
     judged_changes,
     named,
@@ -209,7 +209,7 @@ def _advanced(
     else:
         again = mode.advance(changes, known, since)
         rows = again.rows
-    found = found.plus(found_in(again, verdict)._replace(all_changes=is_all))._replace(applied=0)
+    found = found.plus(findings_of(again, verdict)._replace(all_changes=is_all))._replace(applied=0)
     if mode.word == "append":
         return Outcome(mode.log_above(rows, before), [], found)
     return Outcome(*mode.differences(known, rows, exact=exact), found)
