@@ -241,9 +241,7 @@ def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: J
     from lakehouse.spark.readers import status as reader
 
     config = loaded(configs)
-    entries = reader.plan(config, lake)
-    views = views_of(entries, reader.orders(config, lake), config, lake=lake)
-    print_as(entries, as_json, lambda found: plan_parts(found, views))
+    print_as(reader.plan(config, lake), as_json, plan_parts)
 
 
 def status(

@@ -128,7 +128,7 @@ def in_place(
     after = {column.column.id: column for column in columns[1]}
     added = [_added(column, fills) for each, column in after.items() if each not in before]
     stays = [(before[each], column) for each, column in after.items() if each in before]
-    become = _converted_ids(lineage, first, last, upstream)
+    become = _converted_ids(lineage, first, last)
     if any(one is None for one in added) or not all(
         _goes_on(old, new, converted=old.column.id in become) for old, new in stays
     ):
@@ -180,7 +180,7 @@ def _fills(lineage: Lineage, first: int, last: int, upstream: Upstream) -> Row |
         effects = lineage.steps[index].effects
         if changes_key(lineage, index) or may_lose(lineage, index, upstream):
             return None
-        if not all(_keeps_rows(effect, present, upstream) for effect in effects):
+        if not all(_keeps_rows(effect, present) for effect in effects):
             return None
     row: Row = {}
     for move in compile_moves(lineage, first, last, upstream):
@@ -191,20 +191,20 @@ def _fills(lineage: Lineage, first: int, last: int, upstream: Upstream) -> Row |
     return row
 
 
-def _keeps_rows(effect: Effect, present: set[int], upstream: Upstream) -> bool:
+def _keeps_rows(effect: Effect, present: set[int]) -> bool:
     """Whether the cells that rows have stay as they are, or become what they alone tell."""
     match effect:
         case Fill() | ImpliedFill() | Drop():
             return True
         case Retype():
             is_new = effect.column_id not in present
-            return is_new or not _converts(effect, upstream) or _is_told(effect)
+            return is_new or not _converts(effect) or _is_told(effect)
         case _:
             return False
 
 
-def _converts(effect: Retype, upstream: Upstream) -> bool:
-    return effect.not_null or not is_identity(effect.old, effect.new, upstream.server)
+def _converts(effect: Retype) -> bool:
+    return effect.not_null or not is_identity(effect.old, effect.new)
 
 
 def _is_told(effect: Retype) -> bool:
@@ -215,10 +215,10 @@ def _is_told(effect: Retype) -> bool:
     return old.family in _READ_BACK and new.family in _ALWAYS_HELD
 
 
-def _converted_ids(lineage: Lineage, first: int, last: int, upstream: Upstream) -> set[int]:
+def _converted_ids(lineage: Lineage, first: int, last: int) -> set[int]:
     """The columns whose cells become others."""
     effects = (effect for step in lineage.steps[first + 1 : last + 1] for effect in step.effects)
-    return {one.column_id for one in effects if isinstance(one, Retype) and _converts(one, upstream)}
+    return {one.column_id for one in effects if isinstance(one, Retype) and _converts(one)}
 
 
 def _added(column: GoldColumn, fills: Mapping[int, Any]) -> AddedColumn | None:

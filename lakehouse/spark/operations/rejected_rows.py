@@ -105,16 +105,9 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
     before = rejections.of(lineage, all_=True)
     with layer_lock(rejections.spark, source.lake, source.name, ("gold",)) as lake:
         if accept:
-            _accept(rejections, lineage, table, source.gold, before=before, why=str(why))
+            _accept(rejections, lineage, source.gold, before, why=str(why))
         log = OpsLog(rejections.spark, lake, source.name).load()
-        run_gold(
-            rejections.spark,
-            lake,
-            source.gold,
-            log,
-            progress=lambda _: None,
-            again=frozenset([lineage.id]),
-        )
+        run_gold(source.gold, log, progress=lambda _: None, again=frozenset([lineage.id]))
     after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
     manifest = log.last(Manifest)
     entry = next(one for one in (manifest.tables if manifest else ()) if one.lineage == lineage.id)
@@ -150,9 +143,9 @@ def _found_table(config: Config, table: str, root: str | None) -> tuple[Source, 
 def _accept(
     rejections: Rejections,
     lineage: Lineage,
-    table: str,
-    feed: GoldSettings,
+    settings: GoldSettings,
     before: list[dict[str, Any]],
+    *,
     why: str,
 ) -> None:
     """Record the rows by name. The records are kept with the suite's own verdicts, so that a rebuild gives
@@ -166,7 +159,7 @@ def _accept(
     suite = next(
         (
             suite.plain()
-            for name, suite in feed.suites.items()
+            for name, suite in settings.suites.items()
             if ".".join(name) in map(".".join, entry.names)
         ),
         None,

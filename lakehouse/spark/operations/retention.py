@@ -74,7 +74,7 @@ def raise_floor(
         refuse_unread_snapshot(log, done)
         place = floor_below(moment(settings, at, older_than, manifest.watermark))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
-        awaited = Awaited(open_counts(spark, lake, source, log), tuple(missing_files(log)))
+        awaited = Awaited(open_counts(log), tuple(missing_files(log)))
         kept = kept_logs(lineages, place, settings, done=done, manifest=manifest, awaited=awaited)
         folded = [one for one in lineages if one.id not in kept]
         changes = counted_changes(log, done.batch)

@@ -133,8 +133,6 @@ def derive(
     if "gold" in layers and not stop():
         with record.timed("gold"):
             published = run_gold(
-                context.spark,
-                context.lake,
                 source.gold,
                 context.log,
                 progress=context.progress,
