@@ -29,7 +29,16 @@ TICDC: Settings = {
         "true",
         "updates of a key come unsplit, and without old values the old row stays",
     ),
-    "event-filters": Setting(None, ".+", "a filtered DDL is gone while its rows go on"),
+    "event-filters": Setting(
+        None, ".+", "rows and updates that a rule leaves out are gone, and a DDL while its rows go on"
+    ),
+    "ignore-txn-start-ts": Setting(None, ".+", "transactions that are left out leave no trace"),
+    "bdr-mode": Setting(
+        None, "true", "rows that another changefeed wrote are not sent, nor DDL but of a primary cluster"
+    ),
+    "force-replicate": Setting(
+        None, "false", "tables without a key are not sent, nor the statement that takes one its last key"
+    ),
 }
 TICDC_KAFKA: Settings = COMPACTED | {
     "dispatcher": Setting(

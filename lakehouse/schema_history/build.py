@@ -65,7 +65,7 @@ def build(
         _settle(lives, lineage)
     times = {record.position: record.commit_ts for record in records if record.commit_ts is not None}
     for lineage in lives.lineages:
-        lineage.steps = _with_virtual(lineage.steps) if virtual else lineage.steps
+        lineage.steps = (_with_virtual if virtual else _without_virtual_keys)(lineage.steps)
         lineage.times = {
             step.position: times[step.position] for step in lineage.steps if step.position in times
         }
@@ -265,6 +265,19 @@ def _settle(lives: Lives, lineage: Lineage) -> None:
             f"no message tells the type of {', '.join(untyped)}: text as the wire has it, until a schema is "
             "imported"
         )
+
+
+def _without_virtual_keys(steps: list[Step]) -> list[Step]:
+    """The steps without the unique keys of VIRTUAL columns, by which no row can be told where rows lack them:
+    TiCDC's handle key is another one then.
+    """
+    found = []
+    for step in steps:
+        virtual = {column.id for column in step.schema.columns if column.generated == "virtual"}
+        keys = tuple(key for key in step.schema.unique_keys if not virtual.intersection(key))
+        is_same = len(keys) == len(step.schema.unique_keys)
+        found.append(step if is_same else replace(step, schema=replace(step.schema, unique_keys=keys)))
+    return found
 
 
 def _with_virtual(steps: list[Step]) -> list[Step]:
