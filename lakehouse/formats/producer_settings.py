@@ -102,7 +102,9 @@ DEBEZIUM: Settings = {
     ),
     **dict.fromkeys(
         ("schema.history.internal.skip.unparseable.ddl", "database.history.skip.unparseable.ddl"),
-        Setting(None, "true", "rows behind a statement that it can't parse are read by the columns before it"),
+        Setting(
+            None, "true", "rows behind a statement that it can't parse are read by the columns before it"
+        ),
     ),
     "snapshot.locking.mode": Setting(
         None, "none", "a snapshot may hold rows of after its place: without a key they are there twice"
