@@ -35,7 +35,7 @@ from lakehouse.formats.debezium.connect_schema import (
     unscaled,
     unsigned,
 )
-from lakehouse.formats.debezium.envelope import is_metadata
+from lakehouse.formats.debezium.envelope import metadata_among
 from lakehouse.values.charsets import MAY_BE_MISREAD
 from lakehouse.values.decode_with_schema import CUT_UUIDS, OLD_CONNECTOR
 from lakehouse.values.mysql_json import with_short_doubles
@@ -105,9 +105,9 @@ def embedded_columns(schema: bytes, image: str, chosen: Modes) -> Columns | None
         found = found._replace(tests=tuple(each for each in found.tests if each[1] is not may_be_hex))
     if found is None or image:
         return found
-    return found._replace(
-        types={name: type_ for name, type_ in (found.types or {}).items() if not is_metadata(name)}
-    )
+    types = found.types or {}
+    metadata = metadata_among(types)
+    return found._replace(types={name: type_ for name, type_ in types.items() if name not in metadata})
 
 
 def _source_type(field: Field) -> str | None:
