@@ -45,8 +45,8 @@ from lakehouse.values.told_bytes import may_be_hex
 
 class Modes(NamedTuple):
     """The connector's settings that its messages do not tell without a schema. `is_old`: it is one before
-    2.6, which reads some negative times wrong. `cuts_uuids`: a UUID may lack zero bytes. `misreads`: a text
-    may have characters in place of others, which its charset tells.
+    2.6, which reads some negative times wrong. `cuts_uuids`: a UUID may lack zero bytes. `misreads`: the
+    message is not ASCII, so that a text may have characters in place of others, which its charset tells.
     """
 
     decimal: str
@@ -144,7 +144,9 @@ def _begins_with_zeros(value: Any) -> bool:
 
 
 def _may_be_misread(value: Any, test: Test | None) -> bool:
-    return MAY_BE_MISREAD.search(value) is not None or (test is not None and test(value))
+    if test is not None and test(value):
+        return True
+    return type(value) is str and not value.isascii() and MAY_BE_MISREAD.search(value) is not None
 
 
 def _may_be_rounded(value: Any) -> bool:
