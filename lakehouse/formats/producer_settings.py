@@ -104,6 +104,20 @@ DEBEZIUM: Settings = {
     "event.processing.failure.handling.mode": Setting(
         None, "warn|skip|ignore", "events that the connector can't process are left out"
     ),
+    "gtid.source.includes": Setting(None, ".+", "rows that other servers wrote first are left out"),
+    "gtid.source.excludes": Setting(None, ".+", "rows that those servers wrote first are left out"),
+    "field.name.adjustment.mode": Setting(
+        None, "avro|avro_unicode", "columns whose names it changes are unknown"
+    ),
+    **dict.fromkeys(
+        ("schema.history.internal.skip.unparseable.ddl", "database.history.skip.unparseable.ddl"),
+        Setting(
+            None, "true", "rows behind a statement that it can't parse are read by the columns before it"
+        ),
+    ),
+    "snapshot.locking.mode": Setting(
+        None, "none", "a snapshot may hold rows of after its place: without a key they are there twice"
+    ),
     "inconsistent.schema.handling.mode": Setting(
         None, "warn|skip", "rows of tables that the connector has no schema of are left out"
     ),

@@ -68,8 +68,8 @@ _DRIVERS_TEXT = {
     if not charset.startswith(("utf", "ucs", "gb18030"))
 }
 LOST = "\ufffd"
-MISREAD = sorted({LOST, *(char for others in (*_SERVERS.values(), *_DRIVERS.values()) for char in others)})
-MAY_BE_MISREAD = re.compile(f"[{''.join(MISREAD)}]")
+_MISREAD = {LOST, *(char for others in (*_SERVERS.values(), *_DRIVERS.values()) for char in others)}
+MAY_BE_MISREAD = re.compile(f"[{''.join(sorted(_MISREAD))}]")
 
 
 # MySQL's latin1 is Windows-1252, whose five holes are the control characters of their own number.

@@ -47,7 +47,6 @@ from lakehouse.formats.debezium.records import (
 from lakehouse.formats.debezium.unwrapped import unwrapped_row
 from lakehouse.formats.debezium.values import embedded_columns, encoding, modes
 from lakehouse.formats.row_images import Half, halves, image_flags
-from lakehouse.values.charsets import MISREAD
 
 _PARTITION_BITS = 16
 COMPRESSION = "binlog_transaction_compression"
@@ -55,8 +54,6 @@ _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _MISREADS_TIMES = re.compile(r"[01]\.|2\.[0-5]\.", re.A)
 # a UUID of MariaDB's that may have lost the zero bytes that end it: the connector puts them before the others
 _CUT_UUID = re.compile(rb'"00[0-9a-f]{6}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
-# characters that Java reads in place of others of some charset, as they are and as JSON may escape them
-_MISREAD = re.compile(b"|".join([*map(str.encode, MISREAD), rb"\\u"]))
 _OLD_KEY_DELETE = "__debezium.newkey"
 _NAME = r"(?:`(?:[^`]|``)*`|[^\s.`,]+)"
 _RENAME = re.compile(
@@ -182,7 +179,7 @@ def _canonical(
     configured = modes(options)._replace(
         is_old=_misreads_times(record),
         cuts_uuids=record.op != "r" and _CUT_UUID.search(value) is not None,
-        misreads=_MISREAD.search(value) is not None,
+        misreads=not value.isascii(),
     )
     columns = embedded_columns(record.schema, record.image, configured) if record.schema else None
     if columns is None:

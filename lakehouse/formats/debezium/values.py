@@ -35,7 +35,7 @@ from lakehouse.formats.debezium.connect_schema import (
     unscaled,
     unsigned,
 )
-from lakehouse.formats.debezium.envelope import is_metadata
+from lakehouse.formats.debezium.envelope import metadata_among
 from lakehouse.values.charsets import MAY_BE_MISREAD
 from lakehouse.values.decode_with_schema import CUT_UUIDS, OLD_CONNECTOR
 from lakehouse.values.mysql_json import with_short_doubles
@@ -45,8 +45,8 @@ from lakehouse.values.told_bytes import may_be_hex
 
 class Modes(NamedTuple):
     """The connector's settings that its messages do not tell without a schema. `is_old`: it is one before
-    2.6, which reads some negative times wrong. `cuts_uuids`: a UUID may lack zero bytes. `misreads`: a text
-    may have characters in place of others, which its charset tells.
+    2.6, which reads some negative times wrong. `cuts_uuids`: a UUID may lack zero bytes. `misreads`: the
+    message is not ASCII, so that a text may have characters in place of others, which its charset tells.
     """
 
     decimal: str
@@ -105,9 +105,9 @@ def embedded_columns(schema: bytes, image: str, chosen: Modes) -> Columns | None
         found = found._replace(tests=tuple(each for each in found.tests if each[1] is not may_be_hex))
     if found is None or image:
         return found
-    return found._replace(
-        types={name: type_ for name, type_ in (found.types or {}).items() if not is_metadata(name)}
-    )
+    types = found.types or {}
+    metadata = metadata_among(types)
+    return found._replace(types={name: type_ for name, type_ in types.items() if name not in metadata})
 
 
 def _source_type(field: Field) -> str | None:
@@ -144,7 +144,9 @@ def _begins_with_zeros(value: Any) -> bool:
 
 
 def _may_be_misread(value: Any, test: Test | None) -> bool:
-    return MAY_BE_MISREAD.search(value) is not None or (test is not None and test(value))
+    if test is not None and test(value):
+        return True
+    return type(value) is str and not value.isascii() and MAY_BE_MISREAD.search(value) is not None
 
 
 def _may_be_rounded(value: Any) -> bool:
