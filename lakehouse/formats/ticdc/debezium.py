@@ -14,8 +14,9 @@ decimal's digits beyond a double, NULL in columns with a default, and zero dates
 debezium-avro.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -35,6 +36,7 @@ from lakehouse.formats.debezium.connect_schema import (
     Column,
     Columns,
     Field,
+    Read,
     always,
     bits,
     cached,
@@ -157,7 +159,14 @@ def _column(field: Field) -> Column:
     read = (
         None if known.read is label else known.read
     )  # TiCDC escapes commas in the list of an ENUM's labels, not in values
+    if read is not None and known.type == "datetime" and field.optional is True and field.default == 0:
+        read = functools.partial(_moment, read=read)
     return known._replace(read=read, type=field.tidb_type or known.type)
+
+
+def _moment(value: Any, read: Read) -> Any:
+    """A DATETIME whose default is CURRENT_TIMESTAMP: its NULL comes as the default, and that as 0."""
+    return read(value) if value else {"default": value}
 
 
 def _plain(field: Field) -> Column:
