@@ -153,7 +153,7 @@ def _apply_columns_of_ddl(lives: Lives, record: Record) -> None:
 
 
 def _apply_schema_record(lives: Lives, record: Record) -> None:
-    if record.table is None or not record.tells_columns:
+    if record.table is None or not record.has_columns:
         return
     name = (record.database, record.table)
     lineage = lives.find(name, record.position)
@@ -179,7 +179,7 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
     known = {
         (record.database, record.table): record
         for record in records
-        if record.table is not None and record.tells_columns
+        if record.table is not None and record.has_columns
     }
     for name, record in known.items():
         lineage = lives.find(name, position)
@@ -200,7 +200,7 @@ def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str
     """A snapshot that clears nothing: what its records do, and what its rows leave open."""
     for context in contexts:
         record, name = context.record, (context.record.database, context.record.table or "")
-        if record.table and record.tells_columns:
+        if record.table and record.has_columns:
             lineage = context.lives.find(name, context.position)
             if lineage is not None:
                 rule_on_snapshot_of_some(lineage, record).apply(lineage)

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import SNAPSHOT_TOPIC
 from lakehouse.formats import FORMATS
@@ -18,11 +17,11 @@ from lakehouse.formats.assemble import ATTACHMENT, attachment_names
 from lakehouse.ops.progress import NextOffset, OffsetRange
 from lakehouse.ops.records.bronze import Looked
 from lakehouse.sources.file_systems import LocalFiles
+from lakehouse.spark.arrow import Worker, rows_frame
 from lakehouse.spark.bronze.offsets import unread, within
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
-from lakehouse.spark.workers import Worker
 
 CHUNK = 32
 
@@ -118,8 +117,7 @@ def _payloads(spark: SparkSession, folder: str, names: list[str]) -> DataFrame:
     reader.
     """
     if "://" not in folder and not folder.startswith(("dbfs:", "/Volumes/")):
-        rows = pa.Table.from_pylist(list(_local(folder, names)), schema=to_arrow_schema(BRONZE_SCHEMA))
-        return spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1)
+        return rows_frame(spark, list(_local(folder, names)), BRONZE_SCHEMA).coalesce(1)
     escaped = ["".join("\\" + sign if sign in "{}[]*?,\\" else sign for sign in name) for name in names]
     files = (
         spark.read.format("binaryFile").option("pathGlobFilter", "{" + ",".join(escaped) + "}").load(folder)

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from lakehouse.fold.row_edits import Change, ChangeReader, Key, row_key
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Lineage, key_ids
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
-from lakehouse.spark.workers import Worker
 
 
 class Reading(NamedTuple):

@@ -30,6 +30,7 @@ from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn
 from lakehouse.lineage import Lineage
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, position_literal
 from lakehouse.spark.fold.by_key import OTHER_KEY, can_group, grouped, key_worker
 from lakehouse.spark.fold.deltas import (
@@ -47,7 +48,6 @@ from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, break_notes, note
 from lakehouse.spark.fold.typed_rows import LargeFold, Typing, looked_over, typing_of
 from lakehouse.spark.quality.continuity import breaks_in
 from lakehouse.spark.session import kept
-from lakehouse.spark.workers import Worker
 
 ROWS_PER_PARTITION = 200_000
 

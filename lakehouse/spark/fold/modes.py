@@ -17,15 +17,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from lakehouse.ddl_effects import Clear, RemoveRows
-from lakehouse.events import Position
+from lakehouse.events import POSITION_PARTS, Position
 from lakehouse.fold.row_ddl import untimed, with_times
 from lakehouse.fold.row_edits import DELETE, Change, ChangeReader, image_text, row_key
 from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, type_rows
 from lakehouse.gold.modes import Mode
-from lakehouse.gold.own_columns import PARTS, remade
+from lakehouse.gold.own_columns import remade
 from lakehouse.lineage import Lineage
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.change_log.changes import (
     FOLD_COLUMNS,
     between,
@@ -36,7 +37,6 @@ from lakehouse.spark.change_log.changes import (
 from lakehouse.spark.fold.notes import SHORT
 from lakehouse.spark.fold.typed_rows import LargeFold, looked_over, typing_of
 from lakehouse.spark.session import kept
-from lakehouse.spark.workers import Worker
 
 ROWS_PER_PART = 100_000
 BUCKET = "_bucket"
@@ -53,7 +53,7 @@ def commits(frame: DataFrame, by_commit: bool, most: int) -> Iterator[list[Chang
         changes.sort(key=lambda change: change.position)
         full = len(changes) == most
         if full:
-            parts = 2 if by_commit else len(PARTS)
+            parts = 2 if by_commit else len(POSITION_PARTS)
             changes = [
                 change for change in changes if change.position[:parts] != changes[-1].position[:parts]
             ]

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lakehouse.fold.row_edits import ONE_KEY, image_text
 from lakehouse.fold.upcast import RowMover
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.fold.deltas import CARRIED, INSERTS, Netted, Piece, decode_row, encode_row, netted_batch
 from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, is_problem, note
-from lakehouse.spark.workers import Worker
 
 Told = tuple[str, str, str, int, str | None]
 

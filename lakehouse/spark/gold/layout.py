@@ -18,10 +18,10 @@ from lakehouse.gold.ddl_in_place import Conversion, InPlace
 from lakehouse.gold.options import PLAIN, GoldOptions, from_plain
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.schema import TableSchema
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.session import capabilities
-from lakehouse.spark.workers import Worker
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
 DELETION_VECTORS = "delta.enableDeletionVectors"

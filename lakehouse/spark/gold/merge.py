@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.events import Position
@@ -14,7 +15,8 @@ from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import RAW, GoldColumn, Typed, type_rows
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN, GoldOptions
-from lakehouse.gold.own_columns import PARTS, POSITION, canonical_rows
+from lakehouse.gold.own_columns import POSITION, canonical_rows
+from lakehouse.spark.change_log.changes import position_sql
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold.layout import (
@@ -59,8 +61,6 @@ def typed_frame(
 
 def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
     """A DataFrame from columns of Python values, through Arrow."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     arrow_schema = to_arrow_schema(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(values, arrow_schema, strict=True)]
     names = [f"c{index}" for index in range(len(arrays))]
@@ -261,7 +261,6 @@ def extend_log(
     written over. Returns the version.
     """
     position = next(column.name for column in columns if column.column.id == POSITION)
-    parts = ", ".join(f"'{part}', {value}L" for part, value in zip(PARTS, above, strict=True))
-    condition = f"{quote(position)} > named_struct({parts})"
+    condition = f"{quote(position)} > {position_sql(above)}"
     lake.replace_where(with_computed(frame, options.computed), "gold", table, condition)
     return version_of(spark, lake, table)

@@ -50,6 +50,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.readers.show import check_floor, parse_position
 from lakehouse.spark.session import get_session, many_rows
+from lakehouse.spark.silver.columns import ORIGIN
 from lakehouse.spark.silver.run import run_silver
 from lakehouse.spark.silver.tables import SilverSettings, read_silver
 from lakehouse.spark.source import gold_settings_of, silver_settings_of
@@ -230,8 +231,7 @@ def still_given_up(log: OpsLog, new_lake: Lake, batch: int) -> list[Dismissed]:
     """What an operator had given up, said of the new generation's batches: of each code of dead letters of
     which it has none that was not given up before.
     """
-    place = ("topic", "incarnation", "partition", "offset", "index", "path")
-    where = ["code", *(f"origin.{name}" for name in place)]
+    where = ["code", *(f"origin.{name}" for name in ORIGIN)]
     old, new = (
         read_silver(log.spark, one, log.source, "dead_letters").where(F.col("code") != LOST)
         for one in (log.lake, new_lake)

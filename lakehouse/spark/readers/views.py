@@ -45,6 +45,7 @@ from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import TableSchema
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import counted_changes, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -57,7 +58,6 @@ from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.silver.tables import SCHEMAS, read_silver, silver_schema
 from lakehouse.spark.source import options_in, said_in
 from lakehouse.spark.table_versions import read_published
-from lakehouse.spark.workers import Worker
 
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
 OPENED_AT_ONCE = 8

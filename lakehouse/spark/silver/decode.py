@@ -32,10 +32,10 @@ from lakehouse.silver.event_rows import (
     transaction_rows,
 )
 from lakehouse.silver.transaction_order import TransactionOrder
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.bronze.epochs import Epochs, epoch_of
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, INPUT, PACKED, PLACE
 from lakehouse.spark.silver.packed import Taken
-from lakehouse.spark.workers import Worker
 
 FLUSH_ROWS = 8192
 # rows become columns while they still are in the processor's cache: ten times as quick

@@ -20,8 +20,8 @@ from lakehouse.formats.row import Redelivery
 from lakehouse.ops.progress import OffsetRange, Place, SentState
 from lakehouse.ops.records.silver import Done
 from lakehouse.silver.redelivery import Aligner, Sent, restarted, starts_of
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.bronze.offsets import of_place, within
-from lakehouse.spark.workers import Worker
 
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
 SENT = "offset bigint, number bigint, mark binary, made bigint"

@@ -78,3 +78,9 @@ def silver_schema(name: str) -> StructType:
 def read_silver(spark: SparkSession, lake: Lake, source: str, name: str) -> DataFrame:
     """A silver table of a source, empty where it does not exist yet."""
     return lake.read_or_empty(spark, "silver", f"{source}_{name}", silver_schema(name))
+
+
+def count_by_table(rows: DataFrame) -> dict[tuple[str, str], int]:
+    """The number of rows of each table."""
+    counts = rows.groupBy("database", "table").count().collect()
+    return {(row["database"], row["table"]): row["count"] for row in counts}

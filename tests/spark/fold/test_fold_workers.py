@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.events import Position
+from lakehouse.events import POSITION_PARTS, Position
 from lakehouse.fold.continuity import Breaks, Continuity
 from lakehouse.fold.current_rows import Folded, finish, fold
 from lakehouse.fold.row_edits import NO_KEY, ONE_KEY, Change, image_text
@@ -20,7 +20,6 @@ from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
-from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
 from lakehouse.spark.fold.deltas import Piece, carry_worker, cross_worker, decode_row
@@ -59,7 +58,7 @@ def in_workers(lineage: Lineage, changes: list[Change], at: Position, upstream: 
     return netted
 
 
-POSITION = pa.struct([(part, pa.int64()) for part in PARTS])
+POSITION = pa.struct([(part, pa.int64()) for part in POSITION_PARTS])
 DELTAS = pa.schema(
     {
         "key": pa.string(),
