@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from lakehouse.config.expressions import computed_problem
 from lakehouse.config.options import KAFKA_PROPERTIES, KAFKA_TAKEN, known_option, option_problems
-from lakehouse.config.producer_settings import Data, Finding, section, sends_watermarks
+from lakehouse.config.producer_settings import Data, Finding, generic_name, section, sends_watermarks
 from lakehouse.config.quality import is_regex, quality_findings
 from lakehouse.config.secrets import FORMS, has_reference, has_secret_reference, holds_secret, is_malformed
 from lakehouse.config.yaml_reader import Path
@@ -258,7 +258,7 @@ def _upstream(data: Data) -> Iterator[Finding]:
     for name in section(data, "upstream"):
         if known_option(data["format"], name):
             yield ("upstream", name), "is an option of the decoder", "move it under `options:`"
-        elif name not in names:
+        elif generic_name(name) not in names:
             yield ("upstream", name), "is no setting that matters to this format", did_you_mean(name, names)
 
 

@@ -137,6 +137,9 @@ DEBEZIUM: Settings = {
     "converters": Setting(
         None, ".+", "a converter may send other values: 1 for any number but 0, a real date for a zero one"
     ),
+    "column.truncate.to.N.chars": Setting(None, ".+", "longer text is cut"),
+    "column.mask.with.N.chars": Setting(None, ".+", "values are asterisks"),
+    "column.mask.hash": Setting(None, ".+", "values are their hashes"),
     "message.key.columns": Setting(
         None, ".+", "rows of a snapshot that share such a key are told apart by nothing: their table is held"
     ),
