@@ -168,9 +168,9 @@ def _move(effect: Effect, before: TableSchema, upstream: Upstream) -> Move | Non
         case Retype():
             return _retype(effect, before, upstream)
         case Numbered():
-            return _numbered(effect)
+            return _marking(effect.problem, lambda row: row.get(effect.column_id) == 0)
         case UnknownFill():
-            return _unknown_fill(effect)
+            return _marking(effect.problem, lambda row: effect.column_id not in row)
         case RemoveRows():
             return _remove_rows(effect, before)
         case Clear():
@@ -196,10 +196,15 @@ def _implied_fill(effect: ImpliedFill, upstream: Upstream) -> Move:
     why = effect.unknown(upstream.server, upstream.version)
     if why is None:
         return _fill(effect.fill(upstream.server, upstream.version), upstream)
-    lost = frozenset({f"{_lost_of(effect)}{why}"})
+    return _marking(f"{_lost_of(effect)}{why}", lambda row: effect.column_id not in row)
+
+
+def _marking(problem: str, is_about: Callable[[Row], bool]) -> Move:
+    """Mark the rows that a problem is about."""
+    lost = frozenset({problem})
 
     def move(row: Row) -> Row:
-        if effect.column_id not in row:
+        if is_about(row):
             row[LOST] = row.get(LOST, frozenset()) | lost
         return row
 
@@ -233,26 +238,6 @@ def _retype(effect: Retype, before: TableSchema, upstream: Upstream) -> Move | N
             if new is UNKNOWABLE:
                 why = reason(value, effect.old, effect.new, server=upstream.server, zone=upstream.zone)
                 row[LOST] = row.get(LOST, frozenset()) | {f"{what}: {why}"}
-        return row
-
-    return move
-
-
-def _numbered(effect: Numbered) -> Move:
-    def move(row: Row) -> Row:
-        if row.get(effect.column_id) == 0:
-            row[LOST] = row.get(LOST, frozenset()) | {effect.problem}
-        return row
-
-    return move
-
-
-def _unknown_fill(effect: UnknownFill) -> Move:
-    lost = frozenset({effect.problem})
-
-    def move(row: Row) -> Row:
-        if effect.column_id not in row:
-            row[LOST] = row.get(LOST, frozenset()) | lost
         return row
 
     return move

@@ -29,23 +29,18 @@ def sampled(at: float, live: float, driver: float, resident: float) -> Sample:
 
 
 def test_garbage_that_fills_the_heap_is_no_growth() -> None:
-    quarters = [[sampled(n, 100, 200, 1_000 * (n + 1))] for n in range(4)]
-
-    assert growth(quarters) == 1.0
+    assert growth([sampled(n, 100, 200, 1_000 * (n + 1)) for n in range(4)]) == 1.0
 
 
 def test_objects_that_stay_and_a_python_driver_that_grows_are() -> None:
-    live = [[sampled(n, 100 * n, 100, 2_000)] for n in range(4)]
-    driver = [[sampled(n, 100, 100 * n, 2_000)] for n in range(4)]
+    live = [sampled(n, 100 * n, 100, 2_000) for n in range(4)]
+    driver = [sampled(n, 100, 100 * n, 2_000) for n in range(4)]
 
     assert growth(live) == growth(driver) == 2.0
 
 
-def test_a_sample_in_the_middle_of_a_batch_does_not_decide() -> None:
-    quarters = [[sampled(n, 100, 100, 1_000)] * 3 for n in range(4)]
-    quarters[2].append(sampled(9, 900, 100, 1_000))
-
-    assert growth(quarters) == 1.0
+def test_what_the_first_quarter_leaves_does_not_decide() -> None:
+    assert growth([sampled(n, 900 if n == 0 else 100, 100, 1_000) for n in range(4)]) == 1.0
 
 
 def test_a_histogram_is_read_by_class_whichever_loaders_there_are() -> None:

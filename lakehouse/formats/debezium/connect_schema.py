@@ -211,9 +211,7 @@ def time_of_milliseconds(value: int) -> Any:
 
 
 def cut_to_milliseconds(value: int) -> dict[str, int]:
-    """DATETIME or TIME of time.precision.mode=connect, which cuts one of more than three decimals: the
-    column's type tells whether this one was.
-    """
+    """DATETIME or TIME of mode `connect`, which cuts one of more than three decimals, as its type tells."""
     return {"milliseconds": index(value)}
 
 
