@@ -64,8 +64,8 @@ def _records(spark: SparkSession, lake: Lake) -> list[dict[str, Any]]:
     rows = [] if table is None else sorted(table.to_pylist(), key=lambda row: row["seq"])
     if rows and max(row["layout"] for row in rows) > LAYOUT:
         raise LakehouseError(
-            f"{lake.root}: this lake was written by lakehouse {rows[-1]['version']}, newer than {__version__}: "
-            "upgrade lakehouse"
+            f"{lake.root}: this lake was written by lakehouse {rows[-1]['version']}, newer than "
+            f"{__version__}: upgrade lakehouse"
         )
     return rows
 

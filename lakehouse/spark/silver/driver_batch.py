@@ -197,12 +197,12 @@ def schema_identity(row: Any) -> tuple[Any, ...]:
 
 def new_schema_rows(log: OpsLog, feed: "SilverSettings", events: list[Event], batch: int) -> list[Event]:
     """Schema changes that silver does not have: broadcast and replayed ones are one."""
-    from lakehouse.spark.silver.tables import read_silver
+    from lakehouse.spark.silver.tables import read_schema_changes
 
     fresh = {schema_identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
     if not fresh:
         return []
-    table = read_silver(log.spark, log.lake, feed.name, "schema_changes").where(F.col("batch") < batch)
+    table = read_schema_changes(log.spark, log.lake, feed.name).where(F.col("batch") < batch)
     table = table.where(in_spans(spans_of((position, position) for position, *_ in fresh)))
     for row in (
         table.select("position", "database", "table", F.col("kind").alias("schema_kind"), "ddl", "columns")

@@ -78,3 +78,8 @@ def silver_schema(name: str) -> StructType:
 def read_silver(spark: SparkSession, lake: Lake, source: str, name: str) -> DataFrame:
     """A silver table of a source, empty where it does not exist yet."""
     return lake.read_or_empty(spark, "silver", f"{source}_{name}", silver_schema(name))
+
+
+def read_schema_changes(spark: SparkSession, lake: Lake, source: str) -> DataFrame:
+    """A source's schema changes, which mostly are few."""
+    return lake.read_small(spark, "silver", f"{source}_schema_changes", silver_schema("schema_changes"))
