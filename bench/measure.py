@@ -81,7 +81,7 @@ def proportional(root: int) -> int:
     total, waiting = 0, [(root, "")]
     while waiting:
         pid, above = waiting.pop()
-        program, size = _program(pid), _pss(pid)
+        program, size = _program(pid), own_memory(pid)
         if program.endswith("/java") and program == above:
             continue
         total += size
@@ -96,7 +96,8 @@ def _program(pid: int) -> str:
         return ""
 
 
-def _pss(pid: int) -> int:
+def own_memory(pid: int) -> int:
+    """The memory of one process, in bytes, as `proportional` counts it."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -25,7 +25,7 @@ _CHECKPOINT_COLUMNS = [
     "metaData.partitionColumns",
 ]
 # the largest table that is read here, in bytes of its files
-SMALL = 64 * 1024 * 1024
+SMALL = 8 * 1024 * 1024
 # a file that is gone, half there, or not as the format has it
 _UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 

@@ -6,7 +6,7 @@ where the four schema names may be given (development targets rename them).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,9 +126,10 @@ class Lake:
         """
         folder = self.folder(spark, layer, name)
         found = None if folder is None else small_table(folder, schema.names)
-        if found is None:
-            return self.read_or_empty(spark, layer, name, schema)
-        return spark.createDataFrame(found.cast(to_arrow_schema(schema)), schema)
+        if found is not None:
+            with suppress(pa.ArrowException):  # an older lake's columns, which Delta has in types of their own
+                return spark.createDataFrame(found.cast(to_arrow_schema(schema)), schema)
+        return self.read_or_empty(spark, layer, name, schema)
 
     def count(self, spark: SparkSession, layer: str, name: str, version: int | None = None) -> int:
         """How many rows a table has in a version, by default the newest one; 0 where it does not exist."""

@@ -56,25 +56,33 @@ def facts_of(history: Iterable[Version]) -> Iterator[Facts]:
     tables: dict[Name, Facts] = {}
     for _, found in groupby(versions, key=lambda version: version.definition.table_version or object()):
         group = list(found)
-        pending = {number: _renamed_from(version) for number, version in enumerate(group)}
+        origins = [_renamed_from(version) for version in group]
         told: dict[int, Facts] = {}
-        while pending:
-            turn = min(
-                pending,
-                key=lambda number: _rank(group[number], pending[number], set(pending.values()), tables),
-            )
-            told[turn] = _facts(group[turn], pending.pop(turn), tables, spellings)
+        for turn in _turns(group, origins, tables):
+            told[turn] = _facts(group[turn], origins[turn], tables, spellings)
         yield from (told[number] for number in range(len(group)))
 
 
-def _rank(
-    version: Version, origin: Name | None, origins: set[Name | None], tables: Mapping[Name, Facts]
-) -> tuple[bool, ...]:
-    """What speaks against a file as the next one; `origins` are the old names of all that are left."""
+def _turns(group: list[Version], origins: list[Name | None], tables: Mapping[Name, Facts]) -> Iterator[int]:
+    """The order in which files of one TableVersion count: those that rename nothing, those that do, each by
+    what is in `tables` when it is asked for, and the snapshot. All tables of a feed's beginning have one
+    TableVersion, so only what is renamed together is compared with each other.
+    """
+    stay = [number for number, origin in enumerate(origins) if origin is None]
+    pending = {number: origin for number, origin in enumerate(origins) if origin is not None}
+    yield from (number for number in stay if group[number].definition.query)
+    while pending:
+        left = set(pending.values())
+        turn = min(pending, key=lambda number: _rank(group[number], pending[number], left, tables))
+        del pending[turn]
+        yield turn
+    yield from (number for number in stay if not group[number].definition.query)
+
+
+def _rank(version: Version, origin: Name, left: set[Name], tables: Mapping[Name, Facts]) -> tuple[bool, ...]:
+    """What speaks against a renamed table as the next one; `left` are the old names of all that are left."""
     name = _folded(version.schema, version.table)
-    if origin is None:
-        return (not version.definition.query,)
-    return (False, name in tables, name in origins, origin not in tables)
+    return (name in tables, name in left, origin not in tables)
 
 
 def _facts(version: Version, origin: Name | None, tables: dict[Name, Facts], spellings: _Spellings) -> Facts:
