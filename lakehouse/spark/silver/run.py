@@ -151,10 +151,7 @@ def following_records(log: OpsLog, feed: SilverSettings, done: Done | None, land
     newest = bronze_version(log, done)
     if newest is None:
         return Following((), small=True, is_all=True)
-    # of a first batch all records are left; what the log says of topics may be of a few less
-    left = left_to_do(log, landed) if done else log.lake.count(log.spark, "bronze", log.source)
-    many = left > limits.SILVER_BATCH_RECORDS
-    following = next_ranges(log.spark, log.lake, feed, done, log=landed, many=many)
+    following = next_ranges(log.spark, log.lake, feed, done, log=landed)
     if following.is_all and not is_searched(landed, feed.format, feed.options):
         following = following._replace(is_all=False)
     return following._replace(bronze=newest if following.is_all else UNSET)
@@ -220,27 +217,29 @@ def bronze_version(log: OpsLog, done: Done | None) -> tuple[int, int] | None:
 
 
 def next_ranges(
-    spark: SparkSession,
-    lake: Lake,
-    feed: SilverSettings,
-    done: Done | None,
-    *,
-    log: OpsLog | None = None,
-    many: bool = False,
+    spark: SparkSession, lake: Lake, feed: SilverSettings, done: Done | None, *, log: OpsLog | None = None
 ) -> Following:
     """The records to read next, from the first one not done, bounded; with bronze's `log`, of those whose
-    claim-check payloads were copied. `many`: they are known to be more than the driver decodes.
+    claim-check payloads were copied.
     """
     narrow = _sizes(spark, lake, feed, done, log=log)
-    few = None if many else _few(narrow)
-    rows = [] if few is not None else _grouped(narrow)
-    if not rows:
-        ranges = () if few is None else _ranges(_bounds(few))
+    if (few := _few(narrow)) is not None:
+        grouped_rows = few.group_by(["topic", "incarnation", "partition"])
+        bounds = grouped_rows.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        ranges = _ranges(bounds)
         return Following(ranges, small=True, is_all=True, landed=ranges)
+    grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
+        F.min("offset").alias("offset_min"),
+        F.max("offset").alias("offset_max"),
+        F.count("*").alias("n"),
+        F.sum("bytes").alias("bytes"),
+    )
+    with many_rows(spark):
+        rows = [row.asDict() for row in grouped.collect()]
     landed = _ranges(rows)
     share = min(
         1.0,
-        feed.max_records / sum(row["n"] for row in rows),
+        feed.max_records / max(sum(row["n"] for row in rows), 1),
         feed.max_bytes / max(sum(row["bytes"] for row in rows), 1),
     )
     for row in rows:
@@ -252,23 +251,6 @@ def next_ranges(
     arrow_rows = max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
     is_all = share == 1.0
     return Following(_ranges(rows), small=False, arrow_rows=arrow_rows, is_all=is_all, landed=landed)
-
-
-def _grouped(narrow: DataFrame) -> list[dict[str, Any]]:
-    """The bounds, number and bytes of these records by partition."""
-    grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
-        F.min("offset").alias("offset_min"),
-        F.max("offset").alias("offset_max"),
-        F.count("*").alias("n"),
-        F.sum("bytes").alias("bytes"),
-    )
-    with many_rows(narrow.sparkSession):
-        return [row.asDict() for row in grouped.collect()]
-
-
-def _bounds(few: pa.Table) -> list[dict[str, Any]]:
-    grouped = few.group_by(["topic", "incarnation", "partition"])
-    return list(grouped.aggregate([("offset", "min"), ("offset", "max")]).to_pylist())
 
 
 def _sizes(
