@@ -51,6 +51,22 @@ class ImpliedFill:
         return Fill(self.column_id, None, self.type, not_null)
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownFill:
+    """A new column of which no message tells what the rows have that are there: an expression, a number, the
+    statement's time.
+    """
+
+    column_id: int
+    name: str
+    why: str
+
+    @property
+    def problem(self) -> str:
+        """What is wrong where there is a row."""
+        return f"column {self.name}: {self.why}"
+
+
 _EXPLICIT_SINCE = {"mysql": (8,), "mariadb": (10, 10)}
 _BY_VERSION = (
     "a TIMESTAMP without NULL and DEFAULT, whose existing rows get NULL or the statement's time: the version "
@@ -154,4 +170,16 @@ class Unknowable:
     reason: str
 
 
-Effect = Fill | ImpliedFill | Drop | Forget | Retype | Numbered | Rekey | RemoveRows | Clear | Unknowable
+Effect = (
+    Fill
+    | ImpliedFill
+    | UnknownFill
+    | Drop
+    | Forget
+    | Retype
+    | Numbered
+    | Rekey
+    | RemoveRows
+    | Clear
+    | Unknowable
+)

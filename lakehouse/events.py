@@ -19,6 +19,8 @@ from typing import Any
 import msgspec
 
 Position = tuple[int, int, int, int, int, int]
+# its integers by name, as silver and gold store it in a struct
+POSITION_PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 Value = str | int | float | bool | None
 Image = dict[str, Any]
 
@@ -33,6 +35,8 @@ SNAPSHOT_FLAG, TABLE_SNAPSHOT, SETTLED = "snapshot=table", "table", "settled"
 INCREMENTAL = "snapshot=incremental"
 # the flag of a row whose feed sends no deletes
 DELETES_HIDDEN = "deletes_hidden"
+# flags of TiCDC's rows whose message says that their table has no handle key, or no primary key
+NO_HANDLE, NO_PRIMARY_KEY = "no_handle", "no_primary_key"
 MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)
 
 
@@ -180,6 +184,11 @@ def just_below(position: Position) -> Position:
 def just_above(position: Position) -> Position:
     """The position right above `position`: rows there are read under every DDL at or below it."""
     return (*position[:5], position[5] + 1)
+
+
+def position_struct(position: Position) -> dict[str, int]:
+    """A position as silver and gold store it."""
+    return dict(zip(POSITION_PARTS, position, strict=True))
 
 
 def key_order(image: Image, names: tuple[str, ...]) -> tuple[Any, ...]:

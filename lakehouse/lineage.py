@@ -40,6 +40,10 @@ class Interval:
     low: Position
     high: Position | None
 
+    def has(self, position: Position) -> bool:
+        """Whether a row of the name at this position belongs to the lineage."""
+        return self.low < position and (self.high is None or position < self.high)
+
 
 class Held(NamedTuple):
     """A DDL that gold stops before, and the reason. `by`: "reader" where it was not understood or does not
@@ -181,11 +185,7 @@ class History:
         """The lineage that a row of `name` at `position` belongs to."""
         for lineage in self.lineages:
             for interval in lineage.intervals:
-                if (
-                    interval.name == name
-                    and interval.low < position
-                    and (interval.high is None or position < interval.high)
-                ):
+                if interval.name == name and interval.has(position):
                     return lineage
         return None
 

@@ -59,11 +59,19 @@ def setting(data: Data, name: str) -> str | None:
         (
             value
             for other, value in settings
-            if other == name or (known and known_option(data["format"], other) == known)
+            if generic_name(other) == name or (known and known_option(data["format"], other) == known)
         ),
         None,
     )
     return None if value is None else _text(value)
+
+
+def generic_name(name: object) -> str:
+    """A setting's name, without what a user writes into it: `column.truncate.to.20.chars`."""
+    return _HASH.sub(r"\1", _LENGTH.sub("N", str(name)))
+
+
+_LENGTH, _HASH = re.compile(r"(?<=\.)\d+(?=\.chars$)", re.A), re.compile(r"^(column\.mask\.hash)\..*", re.S)
 
 
 def _text(value: object) -> str:

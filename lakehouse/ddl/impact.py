@@ -32,6 +32,7 @@ from lakehouse.ddl_effects import (
     RemoveRows,
     Retype,
     Unknowable,
+    UnknownFill,
 )
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION
@@ -151,6 +152,7 @@ def _edit(table: Table, edit: e.Edit, effects: Effects) -> Outcome:
         return {**outcome, **_said("ignored", *(f"on_ddl says ignore for {kind}" for kind in ignored))}
     words = [_word(table, effect) for effect in effects]
     why = [effect.reason for effect in effects if isinstance(effect, Unknowable)]
+    why += [effect.problem for effect in effects if isinstance(effect, UnknownFill)]
     why += [
         _open(effect) for effect in effects if isinstance(effect, ImpliedFill) and _is_open(table, effect)
     ]
@@ -172,7 +174,7 @@ def _open(effect: ImpliedFill) -> str:
 
 def _word(table: Table, effect: Effect) -> str:
     match effect:
-        case Unknowable() | Forget():
+        case Unknowable() | UnknownFill() | Forget():
             return "unknowable"
         case ImpliedFill() if _is_open(table, effect):
             return "unknowable"

@@ -21,11 +21,6 @@ from lakehouse.schema import TableSchema
 FLAG = "snapshot"
 
 
-def floor_below(position: Position) -> Position:
-    """The highest floor below a watermark, at which a DDL may stand."""
-    return (*position[:5], position[5] - 1)
-
-
 def needs_log(lineage: Lineage, floor: Position) -> str | None:
     """Why a table's log can't be folded together, if it can't. Of one that is dropped for good below the
     floor nothing is shown above it, unless an operator may still skip the DROP.

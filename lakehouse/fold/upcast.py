@@ -21,6 +21,7 @@ from lakehouse.ddl_effects import (
     Numbered,
     RemoveRows,
     Retype,
+    UnknownFill,
 )
 from lakehouse.events import Position
 from lakehouse.fold.continuity import Continuity
@@ -168,6 +169,8 @@ def _move(effect: Effect, before: TableSchema, upstream: Upstream) -> Move | Non
             return _retype(effect, before, upstream)
         case Numbered():
             return _numbered(effect)
+        case UnknownFill():
+            return _unknown_fill(effect)
         case RemoveRows():
             return _remove_rows(effect, before)
         case Clear():
@@ -244,6 +247,17 @@ def _numbered(effect: Numbered) -> Move:
     return move
 
 
+def _unknown_fill(effect: UnknownFill) -> Move:
+    lost = frozenset({effect.problem})
+
+    def move(row: Row) -> Row:
+        if effect.column_id not in row:
+            row[LOST] = row.get(LOST, frozenset()) | lost
+        return row
+
+    return move
+
+
 def retyping(effect: Retype, before: TableSchema) -> str:
     """The column and the types of a conversion, in words."""
     column = before.by_id(effect.column_id)
@@ -264,7 +278,7 @@ def _may_lose(effect: Effect, upstream: Upstream) -> bool:
         return effect.unknown(upstream.server, upstream.version) is not None
     if isinstance(effect, Retype):
         return may_be_unknowable(effect.old, effect.new, server=upstream.server)
-    return isinstance(effect, RemoveRows | Numbered)
+    return isinstance(effect, RemoveRows | Numbered | UnknownFill)
 
 
 def lost_since(lineage: Lineage, problem: str, at: Position) -> Position | None:
@@ -285,7 +299,7 @@ def _is_about(effect: Effect, before: TableSchema, problem: str) -> bool:
     match effect:
         case RemoveRows():
             return problem == unknown_members(effect)
-        case Numbered():
+        case Numbered() | UnknownFill():
             return problem == effect.problem
         case Retype():
             return problem.startswith(f"{retyping(effect, before)}: ")

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from lakehouse.events import POSITION_PARTS, position_struct
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, gold_column
 from lakehouse.gold.masks import Masked
@@ -26,7 +27,6 @@ DELETED, DELETED_AT = -1, -2
 VALID_FROM, VALID_TO, CURRENT, FROM_TS, TO_TS = -3, -4, -5, -6, -7
 OP, COMMIT_TS, COMMITTED_AT, POSITION = -8, -9, -10, -11
 SHARD, COMPUTED = -12, -13
-PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 _TYPES = {
     DELETED: ("_deleted", "BOOLEAN"),
     DELETED_AT: ("_deleted_at", "TIMESTAMP"),
@@ -38,7 +38,7 @@ _TYPES = {
     OP: ("_op", "STRING"),
     COMMIT_TS: ("_commit_ts", "BIGINT"),
     COMMITTED_AT: ("_committed_at", "TIMESTAMP"),
-    POSITION: ("_position", f"STRUCT<{', '.join(f'{part}: BIGINT' for part in PARTS)}>"),
+    POSITION: ("_position", f"STRUCT<{', '.join(f'{part}: BIGINT' for part in POSITION_PARTS)}>"),
     SHARD: ("_shard", "STRING"),
 }
 _OF_MODE = {
@@ -68,7 +68,7 @@ def own_column(column_id: int, taken: set[str]) -> GoldColumn:
         name = f"_{name}"
     base = "timestamp(3)" if spark == "TIMESTAMP" else "varchar(64)"
     column = Column(column_id, name, parse_type(base))
-    to_python = (lambda value: dict(zip(PARTS, value, strict=True))) if column_id == POSITION else _same
+    to_python = position_struct if column_id == POSITION else _same
     return GoldColumn(column, spark, to_python, _PRINTED.get(spark[:6], _same), companion="")
 
 
@@ -111,7 +111,7 @@ def _printed_moment(value: datetime) -> str:
 
 _PRINTED: Mapping[str, Callable[[Any], Any]] = {
     "TIMEST": _printed_moment,
-    "STRUCT": lambda value: [value[part] for part in PARTS],
+    "STRUCT": lambda value: [value[part] for part in POSITION_PARTS],
 }
 
 
@@ -133,7 +133,7 @@ def canonical_rows(columns: list[GoldColumn], values: Mapping[str, list[Any]], c
 
 def _read(column: GoldColumn, value: Any) -> Any:
     if column.column.id == POSITION:
-        return tuple(value[part] for part in PARTS)
+        return tuple(value[part] for part in POSITION_PARTS)
     if column.column.id < 0:
         return value
     return Masked(value) if column.mask is not None else column.to_canonical(value)

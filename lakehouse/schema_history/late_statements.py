@@ -66,12 +66,7 @@ def report_refused(history: History, refused: Iterable[Record]) -> None:
 
 def _was_there(lineage: Lineage, record: Record) -> bool:
     tables = _tables_of(record)
-    return any(
-        tables.has(interval.name)
-        and interval.low < record.position
-        and (interval.high is None or record.position < interval.high)
-        for interval in lineage.intervals
-    )
+    return any(tables.has(one.name) and one.has(record.position) for one in lineage.intervals)
 
 
 def _why(count: int) -> str:

@@ -33,7 +33,7 @@ class Record:
     schema: TableSchema | None = None
 
     @property
-    def tells_columns(self) -> bool:
+    def has_columns(self) -> bool:
         return bool(self.columns) or self.schema is not None
 
 
@@ -51,42 +51,42 @@ class Shape:
 def shape_of_rows(
     rows: Iterable[tuple[Mapping[str, str] | None, Iterable[str], tuple[str, ...], Position]],
 ) -> Shape | None:
-    """The shape that rows tell, each by its types, the names in its image, its key's and its place, in
-    position order; None where there are none.
+    """The shape of a table by its rows in position order: of each its columns' types, the names in its image,
+    those of its key, and its position. None without rows.
 
-    A column whose type no message tells (Debezium without schemas, TiCDC's strings) is there all the same.
-    One that a statement has widened, which the feed does not have, has the wider type from its beginning on.
+    A column whose type no message has (Debezium without schemas, TiCDC's strings) is among them all the same.
+    One that was widened by a statement that the feed lacks has the wider type from the beginning.
     """
     types: dict[str, str] = {}
     keys: tuple[str, ...] = ()
     first: Position | None = None
-    for told, names, key_names, place in rows:
-        first, keys, told, names = first or place, keys or tuple(key_names), told or {}, list(names)
-        for column in [*told] if told.keys() >= set(names) else [*names, *told]:
-            types[column] = _of_both(types.get(column, ""), told.get(column, ""))
+    for row_types, names, key_names, place in rows:
+        first, keys, row_types, names = first or place, keys or tuple(key_names), row_types or {}, list(names)
+        for column in [*row_types] if row_types.keys() >= set(names) else [*names, *row_types]:
+            types[column] = _common_type(types.get(column, ""), row_types.get(column, ""))
     return Shape(types, keys, first) if first else None
 
 
-def _of_both(known: str, told: str) -> str:
-    """The type that holds the values of two; the first of those that have none in common."""
-    if known == told or not known or not told:
-        return known or told
-    one, other = parse_type(known), parse_type(told)
+def _common_type(known: str, found: str) -> str:
+    """The type that holds the values of both; `known` where no type does."""
+    if known == found or not known or not found:
+        return known or found
+    one, other = parse_type(known), parse_type(found)
     if one.family == other.family == "integer":
-        return _integer_of_both(one, other)
+        return _common_integer(one, other)
     if one.family == other.family == "decimal" and one.length and other.length:
         scale = max(one.scale or 0, other.scale or 0)
         whole = max(type_.length - (type_.scale or 0) for type_ in (one, other) if type_.length)
         return f"decimal({whole + scale},{scale})"
     if one.members and other.members[: len(one.members)] == one.members:
-        return told
+        return found
     if (one.base, other.base) == ("float", "double"):
-        return told
+        return found
     is_longer = one.base == other.base and (other.length or 0) > (one.length or 0)
-    return told if is_longer and one.family in ("datetime", "timestamp", "time", "bit") else known
+    return found if is_longer and one.family in ("datetime", "timestamp", "time", "bit") else known
 
 
-def _integer_of_both(one: ColumnType, other: ColumnType) -> str:
+def _common_integer(one: ColumnType, other: ColumnType) -> str:
     unsigned = one.unsigned and other.unsigned
     bits = max(INTEGER_BITS[each.base] + (each.unsigned and not unsigned) for each in (one, other))
     base = next((base for base, most in INTEGER_BITS.items() if most >= bits), "")
@@ -94,15 +94,13 @@ def _integer_of_both(one: ColumnType, other: ColumnType) -> str:
 
 
 def inferred_schema(shape: Shape) -> TableSchema:
-    """A schema made of type words alone, as messages have them; a column without a type holds the wire's
-    text.
-    """
+    """A schema from the types that messages name; a column without one holds the message's text."""
     columns = [Column(0, name, parse_type(text)) for name, text in shape.types.items()]
     return make_schema(columns, tuple(name for name in shape.key_names if name in shape.types), inferred=True)
 
 
 def with_types(schema: TableSchema, types: Mapping[int, ColumnType]) -> TableSchema:
-    """The schema with types for the columns that have none from messages, or only a word of theirs."""
+    """The schema with types for columns that have none from messages, or a DECIMAL without digits."""
     return replace(
         schema,
         columns=tuple(
@@ -112,16 +110,34 @@ def with_types(schema: TableSchema, types: Mapping[int, ColumnType]) -> TableSch
     )
 
 
-def _is_more(told: ColumnType | None, known: ColumnType) -> bool:
-    """Whether a type says more of a column than the one that is known, which has no word, or no digits."""
-    if told is None or not known.base:
-        return told is not None
-    return _has_digits(told) and known.base == "decimal" and not _has_digits(known)
+def _is_more(given: ColumnType | None, known: ColumnType) -> bool:
+    """Whether a type is more precise than the known one, which is missing or a DECIMAL without digits."""
+    if given is None or not known.base:
+        return given is not None
+    return _has_digits(given) and known.base == "decimal" and not _has_digits(known)
 
 
 def _has_digits(type_: ColumnType) -> bool:
     """Whether it is a DECIMAL whose digits are known."""
     return type_.base == "decimal" and type_.length is not None
+
+
+def with_charsets(schema: TableSchema, told: TableSchema) -> TableSchema:
+    """The schema with the charsets of text columns that the statements have not named; one in UTF-8 is as
+    good as none.
+    """
+    named = {
+        name_key(column.name): column.type.charset
+        for column in told.columns
+        if not (column.type.charset or "").startswith(("utf8", "binary"))
+    }
+    columns = tuple(
+        replace(column, type=replace(column.type, charset=named.get(name_key(column.name))))
+        if column.type.family == "text" and column.type.charset is None
+        else column
+        for column in schema.columns
+    )
+    return schema if columns == schema.columns else replace(schema, columns=columns)
 
 
 def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:
@@ -131,22 +147,22 @@ def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:
 
 
 def after_snapshot(before: TableSchema, record: Record) -> TableSchema:
-    """The schema of a snapshot's record, or the one before it where they are alike and that knows more. Same
-    names keep their ids.
+    """The schema of a snapshot's record; the one before it where both are alike, since that has more details.
+    Columns of the same name keep their ids.
     """
-    told = recorded_schema(record)
-    same = is_alike(before, told) if record.schema is not None else _has_columns_and_key(before, told)
-    return kept(before, told) if same else with_ids_of(before, told)
+    recorded = recorded_schema(record)
+    same = is_alike(before, recorded) if record.schema is not None else _has_columns_and_key(before, recorded)
+    return kept(before, recorded) if same else with_ids_of(before, recorded)
 
 
-def kept(before: TableSchema, told: TableSchema) -> TableSchema:
-    """The schema that was known, where a snapshot tells the same."""
-    return replace(before, versioned=before.versioned or told.versioned)
+def kept(before: TableSchema, recorded: TableSchema) -> TableSchema:
+    """The schema before a snapshot that has the same one, which may add system versioning."""
+    return replace(before, versioned=before.versioned or recorded.versioned)
 
 
-def is_alike(before: TableSchema, told: TableSchema) -> bool:
-    """Whether a CREATE TABLE tells what was known: what is compared decides values, keys, and the effects of
-    later statements.
+def is_alike(before: TableSchema, recorded: TableSchema) -> bool:
+    """Whether a CREATE TABLE has the known schema, in all that decides values, keys, and the effects of later
+    statements.
     """
 
     def form(schema: TableSchema) -> tuple[object, ...]:
@@ -159,25 +175,25 @@ def is_alike(before: TableSchema, told: TableSchema) -> bool:
         bounds = rule and (rule.method, [names[key] for key in rule.columns], rule.partitions)
         return columns, keys, bounds
 
-    return form(before) == form(told)
+    return form(before) == form(recorded)
 
 
-def _has_columns_and_key(before: TableSchema, told: TableSchema) -> bool:
+def _has_columns_and_key(before: TableSchema, recorded: TableSchema) -> bool:
     """The same for a record that has columns and a key alone; its key may be a unique one."""
     names = {column.id: column.name for column in before.columns}
-    key = {column.name for column in told.columns if column.id in told.primary_key}
+    key = {column.name for column in recorded.columns if column.id in recorded.primary_key}
     return key == {names[column] for column in before.handle_key} and [
         (column.name, column.type, column.not_null) for column in before.columns
-    ] == [(column.name, column.type, column.not_null) for column in told.columns]
+    ] == [(column.name, column.type, column.not_null) for column in recorded.columns]
 
 
-def with_ids_of(before: TableSchema, told: TableSchema) -> TableSchema:
-    """A schema whose columns have the ids of those of the same name before, and new ones where there are
-    none. What gold keeps of older shapes it goes on to keep.
+def with_ids_of(before: TableSchema, recorded: TableSchema) -> TableSchema:
+    """The recorded schema, with the ids of columns of the same name before, and new ids for the others. What
+    gold keeps of older schemas stays kept.
     """
     next_id = before.next_id
     ids: dict[int, int] = {}
-    for column in told.columns:
+    for column in recorded.columns:
         same = before.column(column.name)
         ids[column.id] = same.id if same is not None else next_id
         next_id += same is None
@@ -185,17 +201,17 @@ def with_ids_of(before: TableSchema, told: TableSchema) -> TableSchema:
     def renumbered(key: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(ids[column_id] for column_id in key)
 
-    rule = told.partition
+    rule = recorded.partition
     return replace(
-        told,
-        columns=tuple(replace(column, id=ids[column.id]) for column in told.columns),
-        primary_key=renumbered(told.primary_key),
-        unique_keys=tuple(renumbered(key) for key in told.unique_keys),
+        recorded,
+        columns=tuple(replace(column, id=ids[column.id]) for column in recorded.columns),
+        primary_key=renumbered(recorded.primary_key),
+        unique_keys=tuple(renumbered(key) for key in recorded.unique_keys),
         partition=None if rule is None else replace(rule, columns=renumbered(rule.columns)),
-        indexes=tuple(replace(index, columns=renumbered(index.columns)) for index in told.indexes),
+        indexes=tuple(replace(index, columns=renumbered(index.columns)) for index in recorded.indexes),
         next_id=next_id,
         keeps=_kept_by_gold(before.keeps, set(ids.values())),
-        versioned=before.versioned or told.versioned,
+        versioned=before.versioned or recorded.versioned,
     )
 
 
@@ -210,8 +226,8 @@ def _kept_by_gold(keeps: GoldKeeps, living: set[int]) -> GoldKeeps:
 
 
 def replaced(before: TableSchema, after: TableSchema) -> tuple[Effect, ...]:
-    """What becomes of the images of rows that are gone, where a table of the same name has another schema: a
-    column that it has not goes, one of another type is converted.
+    """The effects on images of former rows where a table of the same name gets another schema: columns that
+    it lacks are dropped, those of another type converted.
     """
     effects: list[Effect] = []
     following = {column.id: column for column in after.columns}

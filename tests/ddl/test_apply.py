@@ -8,7 +8,18 @@ from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.generated_columns import recomputed_virtual
 from lakehouse.ddl.apply.schema import alter_by_edit, create
 from lakehouse.ddl.parse.statements import read
-from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
+from lakehouse.ddl_effects import (
+    Clear,
+    Drop,
+    Effect,
+    Fill,
+    Forget,
+    Rekey,
+    RemoveRows,
+    Retype,
+    Unknowable,
+    UnknownFill,
+)
 from lakehouse.errors import DdlError
 from lakehouse.schema import ColumnType, TableSchema, parse_type
 from tests.support.ddl_cases import alter
@@ -398,9 +409,9 @@ def test_a_fill_that_the_source_computes_is_unknowable_beside_the_fill(definitio
 
     effects = altered(table(ABC), f"ADD x {definition}")[1]
 
-    assert [type(effect) for effect in effects[:2]] == [Fill, Unknowable]
-    assert isinstance(effects[1], Unknowable)
-    assert effects[1].reason.startswith("column x: ")
+    assert [type(effect) for effect in effects[:2]] == [UnknownFill, Fill]
+    assert isinstance(effects[0], UnknownFill)
+    assert effects[0].problem.startswith("column x: ")
 
 
 def test_t61_a_virtual_column_fills_and_drops_nothing() -> None:

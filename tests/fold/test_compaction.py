@@ -1,27 +1,19 @@
 """A log that is folded together at a floor gives the tables of the whole log, from the floor on."""
 
-import os
 import random
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import just_below
-from lakehouse.fold.compaction import compacted, floor_below, needs_log, with_namesakes
+from lakehouse.fold.compaction import compacted, needs_log, with_namesakes
 from lakehouse.lineage import Lineage
 from tests.support.arrivals import Feed
 from tests.support.canal_feed import CanalFeed
 from tests.support.engine import Memory
+from tests.support.examples import QUICK
 from tests.support.source_model import History
-
-EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
-QUICK = settings(
-    max_examples=int(EXAMPLES or 40),
-    derandomize=EXAMPLES is None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 @QUICK
@@ -39,7 +31,7 @@ def test_from_the_floor_on_every_table_is_the_same_also_where_floors_rise(
     later = [state for state in states if state >= floors[-1]]
     expected = [silver.tables(state) for state in later]
 
-    for floor in map(floor_below, floors):
+    for floor in map(just_below, floors):
         for one in lineages.lineages:
             assert needs_log(one, floor) is None
             mine = changes.get(one.id, [])
@@ -65,7 +57,7 @@ def test_tables_that_need_their_log_say_why() -> None:
     keeping = Rules({("d", "t"): {"drop_column": "ignore"}})
 
     def reason(silver: Memory, at: int) -> str | None:
-        return needs_log(silver.history().lineages[0], floor_below((0, at, 3, 0, 0, 0)))
+        return needs_log(silver.history().lineages[0], just_below((0, at, 3, 0, 0, 0)))
 
     assert reason(unseen, 2000) == "its schema is inferred from its rows"
     assert reason(known, 1020) is None
@@ -88,7 +80,7 @@ CREATE = "CREATE TABLE t (id INT PRIMARY KEY)"
 def test_a_table_that_is_dropped_below_the_floor_needs_no_log() -> None:
     first, second = of_canal("DROP TABLE t", CREATE)
     assert second.end is None and first.end is not None
-    above = floor_below((0, 9000, 3, 0, 0, 0))
+    above = just_below((0, 9000, 3, 0, 0, 0))
     assert (needs_log(first, above), needs_log(second, above)) == (None, None)
     assert needs_log(first, just_below(first.end)) == "its schema is inferred from its rows"
 
@@ -101,7 +93,7 @@ def test_a_table_whose_drop_is_held_keeps_its_log() -> None:
 
     (held,) = silver.ruled(holding).history().lineages
 
-    assert needs_log(held, floor_below((0, 9000, 3, 0, 0, 0))) == "a DDL below the floor holds it"
+    assert needs_log(held, just_below((0, 9000, 3, 0, 0, 0))) == "a DDL below the floor holds it"
 
 
 def test_a_table_that_comes_back_above_the_floor_keeps_its_log() -> None:
@@ -115,7 +107,7 @@ def test_a_table_that_comes_back_above_the_floor_keeps_its_log() -> None:
 def test_a_table_keeps_its_log_where_another_one_of_its_name_does() -> None:
     """What arrives below a floor is refused by name, also of the one that keeps its log."""
     renamed, second = of_canal("RENAME TABLE t TO u", CREATE)
-    floor = floor_below((0, 9000, 3, 0, 0, 0))
+    floor = just_below((0, 9000, 3, 0, 0, 0))
     why = "a table that has had its name keeps its log"
     assert with_namesakes({renamed.id: "…"}, [renamed, second], floor) == {renamed.id: "…", second.id: why}
     assert with_namesakes({}, [renamed, second], floor) == {}

@@ -167,7 +167,8 @@ def compare(silver: Memory, at: Position, state: State, judged: Judged) -> None:
     same(f"tables at {at[1]}", sorted(live), sorted(state))
     rows = silver.tables(at)
     for name, table in state.items():
-        sure = _is_sure(name, live[name], table, at, virtual)
+        problems = silver.problems.get(".".join(name), frozenset())
+        sure = _is_sure(name, live[name], table, at, virtual, problems=problems)
         broken = silver.breaks.get(".".join(name)) if sure else None
         assert broken is None, f"{'.'.join(name)} at {at[1]}: {broken}"
         told = table.columns if virtual else table.sent()
@@ -178,11 +179,13 @@ def compare(silver: Memory, at: Position, state: State, judged: Judged) -> None:
     judged.watermarks += 1
 
 
-def _is_sure(name: Name, lineage: Lineage, table: Table, at: Position, virtual: bool) -> bool:
+def _is_sure(
+    name: Name, lineage: Lineage, table: Table, at: Position, virtual: bool, *, problems: frozenset[str]
+) -> bool:
     """Whether gold claims that the table is exact; that it claims so, or not, must have a reason."""
     held = lineage.held if lineage.held and lineage.held[0] <= at else None
     assert held is None, f"{'.'.join(name)} is held: {held}"
-    missing = lineage.incomplete_at(at)
+    missing = lineage.incomplete_at(at, [(at, problem) for problem in problems])
     assert missing is None or table.maybe or (virtual and table.computed), (
         f"{'.'.join(name)} at {at[1]} is not sure of itself without a reason: {missing}"
     )

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from lakehouse.ddl_effects import Retype, Unknowable
+from lakehouse.ddl_effects import Retype, Unknowable, UnknownFill
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, image_text, row_key
@@ -52,7 +52,7 @@ def check_modes(silver: Memory, runner: "Runner | Any") -> None:
 
 def _was_unknowable(lineage: Lineage, at: Position) -> bool:
     effects = [effect for step in lineage.steps if step.position <= at for effect in step.effects]
-    return any(isinstance(effect, Unknowable) for effect in effects)
+    return any(isinstance(effect, Unknowable | UnknownFill) for effect in effects)
 
 
 def _at(silver: Memory, lineage: Lineage, changes: list[Change], at: Position) -> None:

@@ -243,12 +243,13 @@ class Runner:
         table, moved = after[name], step.get("columns", {})
         names = {column.name for column in table.columns}
         unknown = {moved.get(column, column) for column in table.unknown} & {*names, "rows"}
-        unknown |= set(step.get("unknown", ()))
+        named = set(step.get("unknown", ()))
+        unknown |= named if before is None or before.rows else set()
         computed = [] if before is None else _recomputed(before, table, moved)
         unknown |= {column for column, other in computed if other}
         if unknown & set(table.handle()):
             unknown = {"rows"}
-        maybe = table.maybe or bool(unknown) or bool(computed) or bool(step.get("maybe"))
+        maybe = table.maybe or bool(unknown | named) or bool(computed) or bool(step.get("maybe"))
         if step.get("clears"):
             after[name] = replace(table, unknown=frozenset(), maybe=False, computed=False)
         else:

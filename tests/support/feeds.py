@@ -86,7 +86,10 @@ class TiCDC:
 
     def incomplete(self, name: str = "d.t") -> str | None:
         """Why the table is known to lack something, None where it is not."""
-        found = self.lineage(name).incomplete_at(self.memory.reach)
+        memory = self.memory
+        memory.tables(memory.reach)
+        more = [(memory.reach, problem) for problem in sorted(memory.problems.get(name, ()))]
+        found = memory.history().live(memory.reach)[tuple(name.split("."))].incomplete_at(memory.reach, more)  # type: ignore[index]
         return found and found[1]
 
 

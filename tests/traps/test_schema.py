@@ -181,6 +181,28 @@ def test_t59_a_default_that_no_message_tells_leaves_the_table_incomplete(column:
     assert (feed.incomplete() or "").startswith("column n: ")
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        "n DATETIME DEFAULT CURRENT_TIMESTAMP",
+        "n BIGINT NOT NULL AUTO_INCREMENT UNIQUE",
+        "n INT AS (id + 1) STORED",
+    ],
+)
+def test_t59_a_default_that_no_message_tells_is_nothing_to_a_table_without_rows(column: str) -> None:
+    never = TiCDC().ddl(1, CREATE).ddl(4, f"ALTER TABLE t ADD {column}")
+    deleted = created().row(3, "DELETE", X).ddl(4, f"ALTER TABLE t ADD {column}")
+    added = {"id": 2, "a": "y", "n": 3}
+    kinds = {"id": "int", "a": "varchar", "n": "bigint"}
+
+    for feed in (never, deleted):
+        assert feed.table() == []
+        assert feed.incomplete() is None
+        if "DATETIME" not in column:
+            assert feed.row(5, "INSERT", added, types=kinds).table() == [added]
+            assert feed.incomplete() is None
+
+
 def test_t60_a_new_default_or_nullability_touches_no_row() -> None:
     feed = created(
         "ALTER TABLE t ALTER COLUMN a SET DEFAULT 'q'", "ALTER TABLE t MODIFY a VARCHAR(10) NULL DEFAULT 'r'"

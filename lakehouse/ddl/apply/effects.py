@@ -21,6 +21,7 @@ from lakehouse.ddl_effects import (
     RemoveRows,
     Retype,
     Unknowable,
+    UnknownFill,
 )
 from lakehouse.schema import BINARIES, TEXTS, Column, ColumnType, PartitionRule, name_key
 from lakehouse.values.defaults import default_reason
@@ -40,7 +41,7 @@ def added(column: Column, auto_increment: bool) -> Effects:
         return ()
     fill = Fill(column.id, column.default, column.type, column.not_null)
     why = _unknown_fill(column, auto_increment)
-    return (fill,) if why is None else (fill, Unknowable(f"column {column.name}: {why}"))
+    return (fill,) if why is None else (UnknownFill(column.id, column.name, why), fill)
 
 
 def is_implied(definition: ColumnDef, column: Column) -> bool:
@@ -130,8 +131,8 @@ def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int,
             return (Unknowable("FIRST PARTITION LESS THAN: no message tells the rows that it removed"),)
         case e.ExchangePartition(partition):
             return (Unknowable(f"EXCHANGE PARTITION {partition}: no message tells the rows that came"),)
-        case e.ReplaceRows(clause):
-            return (Unknowable(f"{clause}: rows were exchanged below the logs"),)
+        case e.ReplaceRows():
+            return (Unknowable("TABLESPACE: rows were exchanged below the logs"),)
         case e.SystemVersioning(True):
             return (Unknowable(VERSIONED),)
         case e.DropDuplicates():

@@ -53,6 +53,8 @@ class Field(msgspec.Struct):
     parameters: dict[str, str] = {}
     fields: list["Field"] = []
     tidb_type: str | None = None
+    optional: Any = None
+    default: Any = None
 
 
 class Column(NamedTuple):

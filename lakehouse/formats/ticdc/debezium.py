@@ -14,17 +14,29 @@ decimal's digits beyond a double, NULL in columns with a default, and zero dates
 debezium-avro.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DDL, Event, Image, Message, RowChange, SchemaChange, Watermark, tidb_position
+from lakehouse.events import (
+    DDL,
+    NO_HANDLE,
+    Event,
+    Image,
+    Message,
+    RowChange,
+    SchemaChange,
+    Watermark,
+    tidb_position,
+)
 from lakehouse.formats.debezium.connect_schema import (
     Column,
     Columns,
     Field,
+    Read,
     always,
     bits,
     cached,
@@ -104,7 +116,8 @@ def _row_changes(message: Message, payload: _Payload, op: str, schema: bytes | N
         before, after = columns.canonical(before), columns.canonical(after)
     names = tuple(sorted(key_image(message.key)))
     types = _types(schema, tuple((before if after is None else after) or ())) if schema else None
-    flags = image_flags(before, after)
+    is_keyless = not names and (message.key or b"").startswith(b"{")  # before 8.5 there is no record key
+    flags = (*image_flags(before, after), NO_HANDLE) if is_keyless else image_flags(before, after)
     for index, half in enumerate(halves(op, names, before, after)):
         yield RowChange(
             source.db,
@@ -146,7 +159,14 @@ def _column(field: Field) -> Column:
     read = (
         None if known.read is label else known.read
     )  # TiCDC escapes commas in the list of an ENUM's labels, not in values
+    if read is not None and known.type == "datetime" and field.optional is True and field.default == 0:
+        read = functools.partial(_moment, read=read)
     return known._replace(read=read, type=field.tidb_type or known.type)
+
+
+def _moment(value: Any, read: Read) -> Any:
+    """A DATETIME whose default is CURRENT_TIMESTAMP: its NULL comes as the default, and that as 0."""
+    return read(value) if value else {"default": value}
 
 
 def _plain(field: Field) -> Column:

@@ -154,6 +154,17 @@ def split(data: bytes, position: int, dialect: Dialect) -> tuple[Row | Broken, i
             return _unframed(data, end, dialect), None
 
 
+def first_rows(data: bytes, start: int, dialect: Dialect) -> list[Row]:
+    """The first 16 records that can be read."""
+    found: list[Row] = []
+    position: int | None = start
+    while position is not None and position < len(data) and len(found) < 16:
+        fields, position = split(data, position, dialect)
+        if not isinstance(fields, Broken):
+            found.append(fields)
+    return found
+
+
 def is_bare_word(value: bytes | None, dialect: Dialect) -> bool:
     """Whether a field without quotes, where texts have them, can only be the null word."""
     return bool(dialect.quote) and value is not None and not _NO_TEXT.fullmatch(value)

@@ -12,7 +12,6 @@ fields that is another is no guess but an error.
 
 import binascii
 import functools
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -29,12 +28,11 @@ from lakehouse.formats.ticdc.storage_csv import (
     NUMBER,
     TEXT,
     Broken,
-    Dialect,
     Row,
     Settings,
+    first_rows,
     read_settings,
     rows,
-    split,
 )
 from lakehouse.formats.ticdc.storage_gaps import first_commit_ts
 from lakehouse.formats.ticdc.storage_layout import DataFile, sent_order, virtual_columns
@@ -137,19 +135,20 @@ def _plan(schema: bytes, virtual: bytes | None, named: frozenset[str], settings:
 
 # Which columns a file carries
 
+_HANDLE = re.compile(rb"-?[0-9]{1,20}|\{.*\}", re.S)
+
 
 def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     """Where the rows begin, and the plan for the columns that they have."""
     if data.startswith(META_PREFIX):
         return _fitted_to_header(data, plan)
     sent = plan.without_virtual()
-    counts = _first_counts(data, 0, plan)
+    found = first_rows(data, 0, plan.settings.dialect)
+    counts = list(map(len, found))
     if sent.width in counts or not counts:
         return 0, sent
-    if (
-        plan.meta[-1] == "handle-key" and sent.width - 1 in counts
-    ):  # the new architecture takes the setting and writes nothing
-        return 0, sent._replace(meta=plan.meta[:-1])
+    if plan.meta[-1] == "handle-key" and sent.width - 1 in counts:
+        return 0, _without_handles(sent._replace(meta=plan.meta[:-1]), found)
     hint = "include-commit-ts, output-old-value and virtual-columns must be as its feed has them"
     raise DecodeError(
         "columns",
@@ -160,6 +159,18 @@ def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     )
 
 
+def _without_handles(plan: _Plan, found: list[Row]) -> _Plan:
+    """The plan for rows without the handle that settings speak of, which the new architecture never writes.
+    Refused where the first column may be one (an integer or `{…}`, as a text): then a VIRTUAL column that is
+    not known has as many fields.
+    """
+    told = (row[len(plan.meta)] or b"" for row in found if len(row) == plan.width)
+    if (plan.kinds[0] == TEXT or not plan.settings.dialect.quote) and any(map(_HANDLE.fullmatch, told)):
+        hint = "say output-handle-key: false where the new architecture wrote it, else virtual-columns"
+        raise DecodeError("columns", f"data file: expected a handle, got one or a first column; {hint}")
+    return plan
+
+
 def _fitted_to_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     """The same of a file with a header. Until July 2026 a header names the VIRTUAL columns too, which no row
     has; that of the classic architecture leaves out the handle key, which rows have.
@@ -168,21 +179,9 @@ def _fitted_to_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     fits = [named, named.without_virtual()]
     if "handle-key" in plan.meta:
         fits.append(named._replace(meta=(*named.meta, "handle-key")))
-    counts = _first_counts(data, start, plan)
-    return start, next((fit for fit in fits if fit.width in counts), named)
-
-
-def _first_counts(data: bytes, start: int, plan: _Plan) -> list[int]:
-    """The numbers of fields of the first rows."""
-    return list(itertools.islice(_field_counts(data, start, plan.settings.dialect), 16))
-
-
-def _field_counts(data: bytes, start: int, dialect: Dialect) -> Iterator[int]:
-    position: int | None = start
-    while position is not None and position < len(data):
-        fields, position = split(data, position, dialect)
-        if not isinstance(fields, Broken):
-            yield len(fields)
+    found = first_rows(data, start, plan.settings.dialect)
+    fit = next((fit for fit in fits if fit.width in map(len, found)), named)
+    return start, _without_handles(fit, found) if len(fits) > 2 and fit is not fits[2] else fit
 
 
 def _read_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:

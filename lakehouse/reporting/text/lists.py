@@ -15,6 +15,7 @@ Entry = Mapping[str, Any]
 EFFECTS = {
     "Fill": "fills a new column",
     "ImpliedFill": "fills a new column as the server does",
+    "UnknownFill": "fills a new column with what no message tells",
     "Drop": "removes a column",
     "Forget": "a column's values are not known from here on",
     "Retype": "converts a column's values",

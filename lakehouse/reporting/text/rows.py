@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
+from lakehouse.events import POSITION_PARTS
 from lakehouse.reporting.text.values import instant, origin, place, safe
 
 # Rows that are read before they are written: the widths of the columns are theirs, or of a page before.
@@ -17,7 +18,6 @@ PAGE = 500
 CELL = 60
 NULL = "NULL"
 GAP = "  "
-_POSITION = ("epoch", "p1", "p2", "p3", "p4", "p5")
 Row = Mapping[str, Any]
 
 
@@ -83,7 +83,7 @@ def _is_number(values: Iterable[Any]) -> bool:
 def change_rows(changes: Iterable[Row], order: str | None = None) -> Iterator[Row]:
     """Changes of silver as rows for people: when, what, the key, the values, and where the bytes are."""
     for change in changes:
-        position = [change["position"].get(part, 0) for part in _POSITION]
+        position = [change["position"].get(part, 0) for part in POSITION_PARTS]
         at = place(position, order) if "commit_ts" not in change else instant(change["commit_ts"])
         yield {
             "at": at,

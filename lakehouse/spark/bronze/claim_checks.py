@@ -4,13 +4,12 @@ is first landed.
 Payloads expire at their storage; decoding reads the lake's copies alone, so that silver can be built again.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import SNAPSHOT_TOPIC
 from lakehouse.formats import FORMATS
@@ -18,6 +17,7 @@ from lakehouse.formats.assemble import ATTACHMENT, attachment_names
 from lakehouse.ops.progress import NextOffset, OffsetRange
 from lakehouse.ops.records.bronze import Looked
 from lakehouse.sources.file_systems import LocalFiles
+from lakehouse.spark.arrow import Worker, rows_frame
 from lakehouse.spark.bronze.offsets import unread, within
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.ops.log import OpsLog
@@ -117,8 +117,7 @@ def _payloads(spark: SparkSession, folder: str, names: list[str]) -> DataFrame:
     reader.
     """
     if "://" not in folder and not folder.startswith(("dbfs:", "/Volumes/")):
-        rows = pa.Table.from_pylist(list(_local(folder, names)), schema=to_arrow_schema(BRONZE_SCHEMA))
-        return spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1)
+        return rows_frame(spark, list(_local(folder, names)), BRONZE_SCHEMA).coalesce(1)
     escaped = ["".join("\\" + sign if sign in "{}[]*?,\\" else sign for sign in name) for name in names]
     files = (
         spark.read.format("binaryFile").option("pathGlobFilter", "{" + ",".join(escaped) + "}").load(folder)
@@ -165,9 +164,7 @@ def named_attachments(bronze: DataFrame, format: str, options: Mapping[str, str]
     return frame.mapInArrow(_names_worker(format, dict(options)), NAMES)
 
 
-def _names_worker(
-    format: str, options: dict[str, str]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _names_worker(format: str, options: dict[str, str]) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
         for batch in batches:

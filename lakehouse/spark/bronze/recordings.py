@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.ops.progress import Place
 from lakehouse.ops.records.bronze import Backfill, Partitions
 from lakehouse.silver.backfill import Record, is_half_told, landed_below
+from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
@@ -80,8 +79,7 @@ def append_messages(context: RunContext, chunk: list[Message], ends: dict[Place,
     below = landed_below(places, ends)
     if below:
         context.log.add(Backfill(ranges=below))
-    rows = pa.Table.from_pylist([_row(message) for message in chunk], schema=to_arrow_schema(BRONZE_SCHEMA))
-    frame = context.spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1)
+    frame = rows_frame(context.spark, [_row(message) for message in chunk], BRONZE_SCHEMA).coalesce(1)
     context.lake.append(frame, "bronze", context.source)
     if below:
         context.log.add(Backfill(ranges=below))

@@ -12,10 +12,8 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import DDL, SNAPSHOT_TOPIC, just_above, tidb_position
@@ -26,6 +24,7 @@ from lakehouse.ops.records.bronze import Scan as ScanRecord
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.sources.file_systems import FileInfo, FileSystem, LocalFiles
 from lakehouse.sources.storage_files import Scan, new_files
+from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.ops.run_context import LandedFiles, Progress, RunContext
 from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
@@ -212,8 +211,7 @@ def append(context: RunContext, files: list[tuple[FileInfo, bytes]], offset: int
         }
         for number, (info, data) in enumerate(files)
     ]
-    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(BRONZE_SCHEMA))
-    frame = context.spark.createDataFrame(arrow, BRONZE_SCHEMA).coalesce(1)
+    frame = rows_frame(context.spark, rows, BRONZE_SCHEMA).coalesce(1)
     context.lake.append(frame, "bronze", context.source)
 
 

@@ -19,7 +19,7 @@ from lakehouse.events import Position
 from lakehouse.lineage import Lineage, Name
 from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log.changes import between, of_any
-from lakehouse.spark.silver.done_record import count_by_table
+from lakehouse.spark.silver.tables import count_by_table
 
 Folded = tuple[int, int] | UnsetType
 """How many of silver's changes a table was made of, and how many silver has under its names that are not its

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import SNAPSHOT_FLAG, Position
+from lakehouse.events import SNAPSHOT_FLAG, Position, position_struct
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Interval, Lineage, Name
 from lakehouse.ops.progress import TableSnapshot
@@ -39,11 +38,14 @@ LAST = 2**63 - 1
 
 
 def position_literal(position: Position) -> Column:
-    """A position as a SQL literal that Spark compares."""
-    names = ("epoch", "p1", "p2", "p3", "p4", "p5")
-    # one call of the JVM, where columns would be twenty
-    fields = ", ".join(f"'{name}', {value:d}L" for name, value in zip(names, position, strict=True))
-    return F.expr(f"named_struct({fields})")
+    """A position as a literal that Spark compares."""
+    return F.expr(position_sql(position))  # one call of the JVM, where columns would be twenty
+
+
+def position_sql(position: Position) -> str:
+    """A position as a literal in SQL text."""
+    fields = (f"'{name}', {value:d}L" for name, value in position_struct(position).items())
+    return f"named_struct({', '.join(fields)})"
 
 
 def between(low: Position | None, high: Position | None) -> Column:
@@ -191,8 +193,7 @@ def changes_in(rows: pa.Table, lineage: Lineage, at: Position) -> Iterator[Chang
                 f"silver's rows for {lineage.id}: expected rows of {sorted(names)}, got one of {name}"
             )
         if change.position <= at and any(
-            name == i.name and i.low < change.position and (i.high is None or change.position < i.high)
-            for i in lineage.intervals
+            name == one.name and one.has(change.position) for one in lineage.intervals
         ):
             yield change
 
@@ -245,13 +246,13 @@ class _Owners:
     """History.owner, with the intervals of each name at hand."""
 
     def __init__(self, history: History) -> None:
-        self.intervals: dict[Name, list[tuple[Any, Lineage]]] = defaultdict(list)
+        self.intervals: dict[Name, list[tuple[Interval, Lineage]]] = defaultdict(list)
         for lineage in history.lineages:
             for interval in lineage.intervals:
                 self.intervals[interval.name].append((interval, lineage))
 
     def of(self, name: Name, position: Position) -> Lineage | None:
         for interval, lineage in self.intervals.get(name, ()):
-            if interval.low < position and (interval.high is None or position < interval.high):
+            if interval.has(position):
                 return lineage
         return None

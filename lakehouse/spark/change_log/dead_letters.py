@@ -7,20 +7,20 @@ again. Offsets that retention took, and a topic that was created anew, stand amo
 
 from msgspec import UNSET
 from msgspec.structs import replace
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.lineage import Name
 from lakehouse.ops.progress import Shortfall
 from lakehouse.ops.pruning import closed_by_code
 from lakehouse.ops.records.bronze import FilesMissing, Gap, MissingFile
 from lakehouse.ops.records.operators import Dismissed, Epoch, Generation
 from lakehouse.ops.records.silver import Closing, Done
 from lakehouse.silver.binlog_servers import change_text, standing
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.tables import count_by_table, read_silver
 
 LOST = "lost"
-Name = tuple[str, str]
 
 
 def closing(code: str | None, batch: int, gaps: int) -> Closing:
@@ -66,21 +66,13 @@ def is_closed(closings: list[Closing]) -> Column:
     return closed
 
 
-def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> dict[Name | None, int]:
+def open_counts(log: OpsLog) -> dict[Name | None, int]:
     """Open dead letters by table; None: of no known table."""
-    from lakehouse.spark.silver.tables import read_silver
-
     done = log.last(Done)
     dead = [(one.name, one.n) for one in (done.dead if done else ())]
     if dead and closings(log):
-        rows = (
-            read_silver(spark, lake, source, "dead_letters")
-            .where(is_open(log))
-            .groupBy("database", "table")
-            .count()
-            .collect()
-        )
-        dead = [((row.database, row.table), row["count"]) for row in rows]
+        letters = read_silver(log.spark, log.lake, log.source, "dead_letters").where(is_open(log))
+        dead = list(count_by_table(letters).items())
     counts: dict[Name | None, int] = {}
     for (database, table), number in dead:
         name = None if database is None or table is None else (database, table)

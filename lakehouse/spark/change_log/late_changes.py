@@ -7,29 +7,27 @@ read, and what replays may have brought in another shape than before is left out
 
 from collections.abc import Iterable
 
-import pyarrow as pa
 from msgspec import UNSET
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.events import Position
+from lakehouse.events import Position, position_struct
 from lakehouse.ops.progress import Disproved, NextOffset
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.silver import Done
 from lakehouse.silver.disproved_watermarks import disproved_text, promised, standing
+from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.change_log.changes import between
 from lakehouse.spark.change_log.watermark import done_at, partition_watermarks
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress
-from lakehouse.spark.silver.columns import POSITION
+from lakehouse.spark.silver.columns import PLACE, POSITION, RECORD
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 from lakehouse.spark.silver.tables import read_silver
 
 PROMISES = f"topic string, partition int, promise {POSITION}"
 NEXT = "topic string, incarnation string, partition int, next bigint"
-PLACE = ("topic", "incarnation", "partition")
 
 
 def disproved(
@@ -55,14 +53,14 @@ def disproofs(log: OpsLog, last: Manifest, until: Position) -> list[Disproved]:
     if not batches or before is None:
         return []
     changes = read_silver(log.spark, log.lake, log.source, "changes").withColumns(
-        {name: F.col(f"origin.{name}") for name in (*PLACE, "offset")}
+        {name: F.col(f"origin.{name}") for name in RECORD}
     )
     late = changes.where(F.col("batch").isin(batches) & between(None, last.watermark))
     late = late.where(~F.array_contains(F.coalesce("flags", F.array()), "snapshot"))
     late = _broken(late, before, last.watermark)
     late = _first_read(late, before.next)
     late = _without_replays(late, changes.where(F.col("batch") <= last.batch))
-    first = F.min(F.struct("position", *PLACE, "offset")).alias("first")
+    first = F.min(F.struct("position", *RECORD)).alias("first")
     found = late.groupBy("database", "table").agg(F.count("*").alias("n"), first).collect()
     return [
         Disproved(
@@ -92,10 +90,10 @@ def _broken(late: DataFrame, before: Done, watermark: Position) -> DataFrame:
     if whole is not None:
         return late.where(between(None, whole))
     rows = [
-        {"topic": topic, "partition": number, "promise": _struct(position)}
+        {"topic": topic, "partition": number, "promise": position_struct(position)}
         for (topic, number), position in marks.items()
     ]
-    promises = F.broadcast(_frame(late.sparkSession, rows, PROMISES))
+    promises = F.broadcast(rows_frame(late.sparkSession, rows, columns(PROMISES)))
     kept = late.join(promises, ["topic", "partition"]).where(F.col("position") <= F.col("promise"))
     return kept.drop("promise")
 
@@ -106,8 +104,8 @@ def _first_read(late: DataFrame, read: Iterable[NextOffset]) -> DataFrame:
         {"topic": one.topic, "incarnation": one.incarnation, "partition": one.partition, "next": one.offset}
         for one in read
     ]
-    known = F.broadcast(_frame(late.sparkSession, rows, NEXT))
-    return late.join(known, list(PLACE), "left").where(F.col("offset") >= F.coalesce("next", F.lit(0)))
+    known = F.broadcast(rows_frame(late.sparkSession, rows, columns(NEXT)))
+    return late.join(known, PLACE, "left").where(F.col("offset") >= F.coalesce("next", F.lit(0)))
 
 
 def _without_replays(late: DataFrame, known: DataFrame) -> DataFrame:
@@ -124,12 +122,3 @@ def _without_replays(late: DataFrame, known: DataFrame) -> DataFrame:
         same = same & (F.col(f"mine.{name}") == F.col(f"other.{name}"))
     is_tso = F.col("mine.commit_ts") == F.col("mine.p1")
     return mine.join(other, same & (is_tso | (F.col("mine.position.p2") == F.col("known_p2"))), "left_anti")
-
-
-def _struct(position: Position) -> dict[str, int]:
-    return dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), position, strict=True))
-
-
-def _frame(spark: SparkSession, rows: list[dict[str, object]], schema: str) -> DataFrame:
-    stored = columns(schema)
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(stored)), stored)

@@ -3,7 +3,8 @@ the part of `lakehouse audit` that compares layers.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -15,10 +16,12 @@ from lakehouse.ops.pruning import floor_batch
 from lakehouse.ops.records.operators import Floor
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.backfill import merged
+from lakehouse.spark.arrow import Worker, rows_batch
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.silver.tables import read_silver
+from lakehouse.spark.silver.columns import PLACE, RECORD
+from lakehouse.spark.silver.tables import count_by_table, read_silver
 
 # a finding names at most so many places
 PLACES = 5
@@ -26,14 +29,12 @@ PLACES = 5
 SUMMARY = ""
 COUNTED = "topic string, incarnation string, partition int, group bigint, n bigint, first bigint"
 _COUNTED = to_arrow_schema(columns(COUNTED))
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
     """What bronze lacks, or has too much of, against what silver's batches have read."""
     bronze = log.lake.read_or_empty(log.spark, "bronze", log.source, BRONZE_SCHEMA)
-    places = ("topic", "incarnation", "partition")
-    counts = bronze.groupBy(*places).agg(
+    counts = bronze.groupBy(*PLACE).agg(
         F.count(F.lit(1)).alias("rows"), F.countDistinct("offset").alias("offsets")
     )
     for row in counts.where("rows > offsets").collect():
@@ -95,7 +96,7 @@ def counted(
     records below the offset where silver goes on lie in none of them, and the first.
     """
     worker = count_worker(segments(groups), dict(following))
-    records = bronze.select("topic", "incarnation", "partition", "offset")
+    records = bronze.select(*RECORD)
     held: dict[int, int] = {}
     below: dict[Place, tuple[int, int]] = {}
     for row in records.mapInArrow(worker, COUNTED).toArrow().to_pylist():
@@ -144,10 +145,7 @@ def count_worker(known: Segments, following: Mapping[Place, int]) -> Worker:
                 n, first = counts.get((where, group), (0, offset))
                 counts[where, group] = n + 1, min(first, offset)
             rows = [(*where, group, n, first) for (where, group), (n, first) in counts.items()]
-            values = list(zip(*rows, strict=True)) or [()] * len(_COUNTED)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(v, f.type) for v, f in zip(values, _COUNTED, strict=True)], schema=_COUNTED
-            )
+            yield rows_batch(rows, _COUNTED)
 
     return work
 
@@ -173,8 +171,7 @@ def silver_findings(log: OpsLog, done: Done) -> Iterator[str]:
             )
     letters = read_silver(log.spark, log.lake, log.source, "dead_letters")
     letters = letters.where(F.col("batch") <= done.batch)
-    rows = letters.groupBy("database", "table").count().collect()
-    stored = {(row["database"], row["table"]): row["count"] for row in rows}
+    stored: Mapping[Any, int] = count_by_table(letters)
     for name, number in sorted({one.name: one.n for one in done.dead}.items(), key=repr):
         kept, table = stored.get(name, 0), ".".join(filter(None, name)) or "no known table"
         if kept != number:

@@ -9,13 +9,14 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Name
-from lakehouse.ops.records.gold import RowShape, Sighted, Sightings
+from lakehouse.ops.records.gold import RowShape, Sighted, Sightings, Spreads
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
 from lakehouse.schema_history.schema_records import Shape, shape_of_rows
@@ -27,6 +28,7 @@ from lakehouse.spark.ops.retention_floors import raised_floors
 # after so many batches what was found is recorded again although it is the same: newer batches are looked at
 BATCHES = 50
 Shapes = tuple[RowShape, ...]
+Kept = TypeVar("Kept", Sightings, Spreads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class SilverSightings:
         self, log: OpsLog, done: Done, changes: DataFrame, told_of: Collection[tuple[str, str | None]]
     ) -> None:
         self.bounds = {one.name: one for one in done.tables}
-        self.silver = Silver(changes, kept(log, done))
+        self.silver = Silver(changes, kept(log, done, Sightings))
         self.silver.unasked = frozenset(name for name in self.bounds if name not in told_of)
         self.asked: dict[Span, Shapes] = {}
 
@@ -175,12 +177,12 @@ def span_of(one: Sighted) -> Span:
     return Span((one.database, one.table), one.low, one.high)
 
 
-def kept(log: OpsLog, done: Done) -> Sightings:
+def kept(log: OpsLog, done: Done, kind: type[Kept]) -> Kept:
     """What the last run has recorded, or nothing where other rows count now."""
-    last, under = log.last(Sightings), digest(log, done)
+    last, under = log.last(kind), digest(log, done)
     if last is not None and last.under == under and last.batch <= done.batch:
         return last
-    return Sightings(batch=-1, under=under, tables=())
+    return kind(batch=-1, under=under, tables=())
 
 
 def digest(log: OpsLog, done: Done) -> str:

@@ -17,8 +17,9 @@ from lakehouse.ops.records.gold import Spreads, TableSpread
 from lakehouse.ops.records.silver import Done
 from lakehouse.schema_history.ordering_problems import Spread
 from lakehouse.spark.change_log.changes import of_names
-from lakehouse.spark.change_log.sightings import BATCHES, digest
+from lakehouse.spark.change_log.sightings import BATCHES, kept
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.tables import count_by_table
 
 KEY = ["database", "table", "key"]
 
@@ -49,26 +50,18 @@ class Spreading(NamedTuple):
 
 def spreading(log: OpsLog, done: Done, changes: DataFrame) -> Spreading:
     """Where the rows of batches up to `done` lie. `changes` are silver's rows that count."""
-    kept = _kept(log, done)
-    if kept.batch == done.batch:
-        return Spreading(kept, kept.tables)
-    known = {(one.database, one.table): one for one in kept.tables}
-    newer = changes.where(F.col("batch") > kept.batch)
+    last = kept(log, done, Spreads)
+    if last.batch == done.batch:
+        return Spreading(last, last.tables)
+    known = {(one.database, one.table): one for one in last.tables}
+    newer = changes.where(F.col("batch") > last.batch)
     places = {name: _places(known.get(name), found) for name, found in _places_by_table(newer)}
     several = [name for name, found in places.items() if len(found) > 1]
-    moved = dict(_moved(newer, changes.where(F.col("batch") <= kept.batch), several)) if several else {}
+    moved = dict(_moved(newer, changes.where(F.col("batch") <= last.batch), several)) if several else {}
     for name, found in places.items():
         before = known[name].moved if name in known else 0
         known[name] = TableSpread(*name, found, before + moved.get(name, 0))
-    return Spreading(kept, tuple(known[name] for name in sorted(known)))
-
-
-def _kept(log: OpsLog, done: Done) -> Spreads:
-    """What the last run has recorded, or nothing where other rows count now."""
-    last, under = log.last(Spreads), digest(log, done)
-    if last is not None and last.under == under and last.batch <= done.batch:
-        return last
-    return Spreads(batch=-1, under=under, tables=())
+    return Spreading(last, tuple(known[name] for name in sorted(known)))
 
 
 def _places(known: TableSpread | None, found: Iterable[Partition]) -> tuple[Partition, ...]:
@@ -94,5 +87,4 @@ def _moved(newer: DataFrame, older: DataFrame, names: list[Name]) -> Iterator[tu
     both = fresh.join(before, KEY, "left")
     known = F.coalesce("before", F.array().cast(both.schema["places"].dataType))
     is_moved = (F.size(known) < 2) & (F.size(F.array_union("places", known)) > 1)
-    for row in both.where(is_moved).groupBy("database", "table").count().collect():
-        yield (row["database"], row["table"]), row["count"]
+    yield from count_by_table(both.where(is_moved)).items()

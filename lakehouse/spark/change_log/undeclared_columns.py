@@ -10,7 +10,7 @@ import time
 from msgspec import UNSET
 from pyspark.sql import functions as F
 
-from lakehouse.events import Position
+from lakehouse.events import Position, just_below
 from lakehouse.lineage import Held, Lineage
 from lakehouse.ops.records.gold import HeldAt, Inferred, InferredColumn, Manifest, TableEntry
 from lakehouse.ops.records.silver import Done
@@ -73,7 +73,7 @@ def infer_columns(log: OpsLog, timeout: float | None) -> int:
 
 def _record(log: OpsLog, done: Done, entry: TableEntry, held: HeldAt) -> Inferred:
     """The columns, of the types that the rows tell, right below the first row that has them."""
-    below: Position = (*held.position[:5], held.position[5] - 1)
+    below = just_below(held.position)
     changes = read_silver(log.spark, log.lake, log.source, "changes").where(
         (F.col("batch") <= done.batch) & not_void(log)
     )

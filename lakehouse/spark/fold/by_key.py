@@ -37,10 +37,11 @@ from lakehouse.fold.row_edits import (
 from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Carrier, Row, RowMover
 from lakehouse.lineage import Lineage, StepIndex, key_ids
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.change_log.changes import position_literal
 from lakehouse.spark.fold.deltas import Piece, decode_row, encode_key, encode_row, hint_of
 from lakehouse.spark.fold.net_rows import Told, net_group
-from lakehouse.spark.fold.notes import NOTE, Worker, note
+from lakehouse.spark.fold.notes import NOTE, note
 from lakehouse.spark.fold.typed_rows import Typing
 
 OTHER_KEY = "the key of a row's image is not silver's"

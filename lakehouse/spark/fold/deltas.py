@@ -11,14 +11,15 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.events import MIN_POSITION
+from lakehouse.events import MIN_POSITION, position_struct
 from lakehouse.fold.continuity import begun_at
 from lakehouse.fold.row_edits import NO_KEY, Change, RowEdit
 from lakehouse.fold.steps import clears, cuts
 from lakehouse.fold.upcast import RowMover, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
+from lakehouse.spark.arrow import Worker, rows_batch
 from lakehouse.spark.column_types import columns as parse_columns
-from lakehouse.spark.fold.notes import NOTE, SHORT, Worker, note
+from lakehouse.spark.fold.notes import NOTE, SHORT, note
 from lakehouse.spark.silver.columns import POSITION
 
 DELTAS = f"key string, position {POSITION}, kind string, image string, step int, hint string"
@@ -169,9 +170,9 @@ def _delta_batch(deltas: Iterable[Delta], ids: tuple[int, ...]) -> pa.RecordBatc
             found.append((NOTE, None, note(NO_KEY if key is None else SHORT), "{}", step, None))
             continue
         text = encode_key(key) if ids else image_text(edit.row)
-        position = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), edit.position, strict=True))
+        position = position_struct(edit.position)
         found.append((text, position, edit.kind, encode_row(edit.row), step, hint_of(edit)))
-    return _deltas(found)
+    return rows_batch(found, _DELTAS)
 
 
 def hint_of(edit: RowEdit) -> str | None:
@@ -187,19 +188,12 @@ def _note_batch(notes: list[str], step: int) -> pa.RecordBatch:
     """Notes of a stretch, which ends at a step, as deltas; each kind of key has a bracket, so that no row has
     this one.
     """
-    return _deltas([(NOTE, None, kind, "{}", step, None) for kind in notes])
-
-
-def _deltas(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [()] * len(_DELTAS)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(v, f.type) for v, f in zip(columns, _DELTAS, strict=True)], schema=_DELTAS
-    )
+    return rows_batch([(NOTE, None, kind, "{}", step, None) for kind in notes], _DELTAS)
 
 
 def netted_batch(rows: list[Netted]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_NETTED)
+    """Rows as a batch of NETTED."""
+    return rows_batch(rows, _NETTED)
 
 
 def chunked(rows: Iterable[Netted], size: int) -> Iterator[list[Netted]]:

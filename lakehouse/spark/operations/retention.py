@@ -7,7 +7,7 @@ whole; so do the logs of tables that need theirs.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import SNAPSHOT_TOPIC, Position
-from lakehouse.fold.compaction import compacted, floor_below, named_image, needs_log, with_namesakes
+from lakehouse.events import SNAPSHOT_TOPIC, Position, just_below
+from lakehouse.fold.compaction import compacted, named_image, needs_log, with_namesakes
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
@@ -28,6 +28,7 @@ from lakehouse.ops.records.operators import Floor
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
+from lakehouse.spark.arrow import Worker, rows_frame
 from lakehouse.spark.bronze.offsets import unread as unread_records
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import (
@@ -36,6 +37,8 @@ from lakehouse.spark.change_log.changes import (
     counted_changes,
     of_any,
     of_lineage,
+    position_literal,
+    position_sql,
     unfinished_snapshots,
 )
 from lakehouse.spark.change_log.dead_letters import missing_files, open_counts
@@ -71,9 +74,10 @@ def raise_floor(
         log = OpsLog(spark, lake, source).load()
         done, manifest = taken_by_gold(log)
         refuse_unread_snapshot(log, done)
-        place = floor_below(moment(settings, at, older_than, manifest.watermark))
+        # a DDL may stand at the watermark itself
+        place = just_below(moment(settings, at, older_than, manifest.watermark))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
-        awaited = Awaited(open_counts(spark, lake, source, log), tuple(missing_files(log)))
+        awaited = Awaited(open_counts(log), tuple(missing_files(log)))
         kept = kept_logs(lineages, place, settings, done=done, manifest=manifest, awaited=awaited)
         folded = [one for one in lineages if one.id not in kept]
         changes = counted_changes(log, done.batch)
@@ -214,23 +218,14 @@ def predicate(lineages: Iterable[Lineage], place: Position) -> str:
     names = [
         (
             f"(`database` = {literal(i.name[0])} AND `table` = {literal(i.name[1])} AND position > "
-            f"{struct(i.low)}"
+            f"{position_sql(i.low)}"
         )
-        + (f" AND position < {struct(i.high)})" if i.high is not None else ")")
+        + (f" AND position < {position_sql(i.high)})" if i.high is not None else ")")
         for lineage in lineages
         for i in lineage.intervals
         if i.low < place
     ]
-    return f"position <= {struct(place)} AND ({' OR '.join(names)})"
-
-
-def struct(position: Position) -> str:
-    names = ("epoch", "p1", "p2", "p3", "p4", "p5")
-    return (
-        "named_struct("
-        + ", ".join(f"'{name}', {value}L" for name, value in zip(names, position, strict=True))
-        + ")"
-    )
+    return f"position <= {position_sql(place)} AND ({' OR '.join(names)})"
 
 
 def snapshot_rows(
@@ -245,7 +240,7 @@ def snapshot_rows(
     """Silver rows for what lives at the floor."""
     upstream = upstream_of(settings.format, settings.options)
     schema, time_ = silver_schema("changes"), time_at(changes, place, settings.order)
-    rows = log.spark.createDataFrame(pa.Table.from_pylist([], schema=_arrow(schema)), schema)
+    rows = rows_frame(log.spark, [], schema)
     for lineage in lineages:
         name = lineage.name_at(place)
         if name is not None:
@@ -291,9 +286,7 @@ def images(
     return netted.where("kind in ('put', 'patch')").mapInArrow(_named(lineage, place), IMAGE)
 
 
-def _named(
-    lineage: Lineage, place: Position
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _named(lineage: Lineage, place: Position) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = lineage.schema_at(place)
         for batch in batches:
@@ -319,7 +312,6 @@ def silver_rows(
         for key in key_ids(lineage, lineage.step_at(place))
         if (column := schema.by_id(key)) is not None
     )
-    parts = ("epoch", "p1", "p2", "p3", "p4", "p5")
     columns = {
         "source": F.lit(source),
         "database": F.lit(name[0]),
@@ -330,15 +322,9 @@ def silver_rows(
         "encoding": F.lit("canonical"),
         "flags": F.array(F.lit("snapshot")),
         "batch": F.lit(batch),
-        "position": F.struct(*[F.lit(value).alias(part) for value, part in zip(place, parts, strict=True)]),
+        "position": position_literal(place),
         "key_names": F.array(*[F.lit(one) for one in names]).cast("array<string>"),
         "after": F.col("after"),
     }
     fields = silver_schema("changes").fields
     return images.select(*[columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields])
-
-
-def _arrow(schema: Any) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema)

@@ -8,7 +8,7 @@ small table. A stretch is a piece of the fold: steps without a cut, across which
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -19,30 +19,29 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.events import Position
+from lakehouse.events import Position, position_struct
 from lakehouse.fold.continuity import (
     NO_BREAKS,
     Breaks,
     Claim,
+    absent_at,
     all_of,
     begun_at,
     breaks_of,
     key_text,
-    known_at,
 )
 from lakehouse.fold.row_edits import ChangeReader, row_key
 from lakehouse.fold.steps import clears, cuts, target_step
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
+from lakehouse.spark.arrow import Worker, rows_batch
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, changes_of, position_literal
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.silver.columns import POSITION
 
 CLAIMS = f"stretch int, key string, position {POSITION}, claim string"
 FOUND = "breaks string"
-_PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 _CLAIMS, _FOUND = to_arrow_schema(columns(CLAIMS)), to_arrow_schema(columns(FOUND))
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def breaks_in(
@@ -77,7 +76,7 @@ def stretches_of(lineage: Lineage, at: Position, upstream: Upstream, *, whole: b
     found: list[Stretch] = []
     start = 0
     for end in [*(step - 1 for step in cuts(lineage, target, upstream)), target]:
-        known = known_at(begun_at(lineage, start, end, whole=whole), there=False)
+        known = absent_at(begun_at(lineage, start, end, whole=whole))
         found = [*([] if clears(lineage, start, end) else found), Stretch(start, end, known)]
         start = end + 1
     return found
@@ -100,8 +99,10 @@ def claim_worker(lineage: Lineage, upstream: Upstream, stretches: list[Stretch])
                 for edit in readers[end].read((change,)).edits:
                     key = row_key(edit.row, ids[end])
                     if key is not None and edit.claim is not None:
-                        found.append((end, key_text(key), position_of(edit.position), encoded(edit.claim)))
-            yield batch_of(found, _CLAIMS)
+                        found.append(
+                            (end, key_text(key), position_struct(edit.position), encoded(edit.claim))
+                        )
+            yield rows_batch(found, _CLAIMS)
 
     return work
 
@@ -120,7 +121,7 @@ def break_worker(stretches: list[Stretch], *, by_commit: bool) -> Worker:
         for (stretch, key), group in groupby(rows, key=itemgetter(0, 1)):
             said = (msgspec.json.decode(text, type=Claim) for _, _, text in group)
             total = total.plus(all_of(breaks_of(key, said, known[stretch], by_commit=by_commit)))
-        yield batch_of([(encoded(total),)], _FOUND)
+        yield rows_batch([(encoded(total),)], _FOUND)
 
     return work
 
@@ -136,15 +137,3 @@ def added_up(texts: Iterable[str]) -> Breaks:
 def encoded(value: Any) -> str:
     """A record as JSON."""
     return msgspec.json.encode(value).decode()
-
-
-def position_of(position: Position) -> dict[str, int]:
-    """A position as Arrow takes it."""
-    return dict(zip(_PARTS, position, strict=True))
-
-
-def batch_of(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a batch of that schema."""
-    values = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -23,12 +23,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from lakehouse.errors import QualityError, did_you_mean
-from lakehouse.events import Position
+from lakehouse.events import POSITION_PARTS, Position
 from lakehouse.fold.row_edits import REJECTED
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.lineage import Lineage
 from lakehouse.quality.suite import Check, Suite
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, any_of, between
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.quality.expectations import Fields, failing
@@ -214,7 +215,7 @@ def identity() -> Column:
     return F.concat_ws(
         " ",
         "key",
-        *[F.col(f"position.{name}").cast("string") for name in ("epoch", "p1", "p2", "p3", "p4", "p5")],
+        *[F.col(f"position.{name}").cast("string") for name in POSITION_PARTS],
     )
 
 
@@ -245,7 +246,7 @@ def _worker(
     aliases: dict[int, str],
     schema: StructType,
     partial: bool,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+) -> Worker:
     plain = [
         {key: (column.column, column.spark) for key, column in of_step.items() if key in aliases}
         for of_step in columns

@@ -16,10 +16,9 @@ import pyarrow as pa
 from msgspec import UNSET
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.errors import QualityError
-from lakehouse.events import Position
+from lakehouse.events import Position, position_struct
 from lakehouse.fold.row_edits import REJECTED, Change
 from lakehouse.fold.steps import key_turns, target_step
 from lakehouse.fold.upcast import Upstream
@@ -27,6 +26,7 @@ from lakehouse.lineage import Held, History, Lineage, Name
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.ops.records.operators import Accepted
 from lakehouse.quality.suite import Suite
+from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.change_log.changes import between, named_changes, of_lineage, position_literal
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake, literal, quote
@@ -134,11 +134,10 @@ class Gates:
             return
         self._write_rejected(verdict)
         if verdict.results:
-            place = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), watermark, strict=True))
+            place = position_struct(watermark)
             now = int(time.time() * 1000)
             rows = [{**row, "at": now, "batch": self.batch, "watermark": place} for row in verdict.results]
-            table = pa.Table.from_pylist(rows, schema=to_arrow_schema(RESULTS))
-            frame = self.spark.createDataFrame(table, RESULTS).coalesce(1)
+            frame = rows_frame(self.spark, rows, RESULTS).coalesce(1)
             self.lake.append(frame, "ops", f"{self.source}_quality")
 
     def _write_rejected(self, verdict: Verdict) -> None:
@@ -149,8 +148,7 @@ class Gates:
         exists = self.lake.exists(self.spark, "ops", name)
         if not (verdict.rows or verdict.frames or (exists and verdict.whole)):
             return
-        table = pa.Table.from_pylist(list(verdict.rows), schema=to_arrow_schema(REJECTED_ROWS))
-        rows = self.spark.createDataFrame(table, REJECTED_ROWS)
+        rows = rows_frame(self.spark, verdict.rows, REJECTED_ROWS)
         if not exists:
             self.lake.append(rows.limit(0), "ops", name)
         for frame in verdict.frames:

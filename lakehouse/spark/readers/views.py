@@ -45,6 +45,7 @@ from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import TableSchema
+from lakehouse.spark.arrow import Worker
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import counted_changes, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -201,7 +202,7 @@ def free_name(wanted: str, taken: Mapping[str, Any]) -> str:
 
 
 def typed_changes(
-    changes: DataFrame, lineage: Lineage, settings: SourceSettings, options: GoldOptions = PLAIN
+    changes: DataFrame, lineage: Lineage, settings: SourceSettings, options: GoldOptions
 ) -> DataFrame:
     """The changes of one table's life, with `before` and `after` as structs of its newest schema. Columns are
     renamed, masked and left out as the options say, in the `key` too.
@@ -233,9 +234,7 @@ def as_log(lineage: Lineage) -> Lineage:
     return Lineage(lineage.id, steps, lineage.intervals, lineage.key_names)
 
 
-def _worker(
-    given: tuple[Lineage, SourceSettings, GoldOptions], schema: pa.Schema
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _worker(given: tuple[Lineage, SourceSettings, GoldOptions], schema: pa.Schema) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.spark.readers.views import Images
 

@@ -58,4 +58,11 @@ PACKED = "book binary, hashes binary, changes binary, others binary"
 PLACE = ["topic", "incarnation", "partition"]
 
 
-INPUT = [*PLACE, "offset", "timestamp", "key", "value", "headers", "path", "size"]
+RECORD = [*PLACE, "offset"]
+
+
+# what finds a row's event: its record, its number among the record's events, and a storage sink's file
+ORIGIN = [*RECORD, "index", "path"]
+
+
+INPUT = [*RECORD, "timestamp", "key", "value", "headers", "path", "size"]

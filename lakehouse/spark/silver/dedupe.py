@@ -8,7 +8,7 @@ after-images disagree in a column that both have are conflicts: dead letters, an
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,25 +16,22 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.events import SNAPSHOT_TOPIC, Position
+from lakehouse.events import SNAPSHOT_TOPIC, Position, position_struct
 from lakehouse.lineage import Name
 from lakehouse.ops.records.silver import Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.position_spans import Span, spans_of
+from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import kept
-from lakehouse.spark.silver.columns import POSITION
+from lakehouse.spark.silver.columns import ORIGIN, PLACE, POSITION, RECORD
 from lakehouse.spark.silver.packed import HASH_BYTES, IDENTITY, POSITION_BYTES, hashes_of
-
-if TYPE_CHECKING:
-    from lakehouse.spark.silver.tables import SilverSettings
+from lakehouse.spark.silver.tables import SilverSettings, count_by_table, read_silver
 
 LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint,
 index int, path string,
   code string, message string"""
-RECORD = ["topic", "incarnation", "partition", "offset"]
-ORIGIN = [*RECORD, "index", "path"]
 KNOWN_LIMIT = 200_000
 # the types of an identity's columns that are no text
 TYPES = {"position": POSITION, "partition": "int"}
@@ -71,13 +68,12 @@ def identity(order: str) -> list[Column]:
         F.col("position"),
         F.coalesce(F.col("row_id"), F.lit("")).alias("row_id"),
     ]
-    place = [F.col("topic"), F.col("incarnation"), F.col("partition")]
-    return parts + place if order == "arrival" else parts
+    return [*parts, *map(F.col, PLACE)] if order == "arrival" else parts
 
 
 def distinct_changes(
     log: OpsLog,
-    feed: "SilverSettings",
+    feed: SilverSettings,
     changes: DataFrame,
     summary: Summary,
     *,
@@ -107,8 +103,8 @@ def _firsts(keyed: DataFrame, order: str) -> DataFrame:
     of one that came before, the later row stands.
     """
     window = Window.partitionBy(*identity(order))
-    ordered = window.orderBy("topic", "incarnation", "partition", "offset", F.col("index").desc())
-    message = F.concat_ws("/", "topic", "incarnation", "partition", "offset")
+    ordered = window.orderBy(*RECORD, F.col("index").desc())
+    message = F.concat_ws("/", *RECORD)
     ranked = (
         keyed.withColumn("_rank", F.row_number().over(ordered))
         .withColumn("_first", F.first(message).over(ordered))
@@ -136,7 +132,7 @@ def highest_known(order: str, plan: Planned, top: Position | None) -> Position |
 
 def is_distinct(
     log: OpsLog,
-    feed: "SilverSettings",
+    feed: SilverSettings,
     hashes: Iterable[bytes],
     summary: Summary,
     *,
@@ -166,10 +162,8 @@ def _hash_array(hashes: bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(hashes) // HASH_BYTES, [None, pa.py_buffer(hashes)])
 
 
-def _known(log: OpsLog, feed: "SilverSettings", spans: Iterable[Span], batch: int) -> DataFrame:
+def _known(log: OpsLog, feed: SilverSettings, spans: Iterable[Span], batch: int) -> DataFrame:
     """What silver holds of other batches in some spans, which Delta skips files by."""
-    from lakehouse.spark.silver.tables import read_silver
-
     known = read_silver(log.spark, log.lake, feed.name, "changes").where(F.col("batch") < batch)
     return known.where(in_spans(spans)).select(
         "database",
@@ -177,10 +171,7 @@ def _known(log: OpsLog, feed: "SilverSettings", spans: Iterable[Span], batch: in
         "key",
         "position",
         "row_id",
-        "origin.topic",
-        "origin.incarnation",
-        "origin.partition",
-        "origin.offset",
+        *(f"origin.{name}" for name in RECORD),
         "after",
     )
 
@@ -203,7 +194,7 @@ def in_spans(spans: Iterable[Span]) -> Column:
 
 
 def known_afters(
-    log: OpsLog, feed: "SilverSettings", changes: list[dict[str, Any]], *, batch: int
+    log: OpsLog, feed: SilverSettings, changes: list[dict[str, Any]], *, batch: int
 ) -> Iterator[dict[str, Any]]:
     """What silver holds of a small batch's changes already: their identities and after-images, as rows on the
     driver. No other change of the same rows: a key may have any number of them, and rows without a key share
@@ -213,15 +204,14 @@ def known_afters(
     names = identity_names(feed.order)
     rows = [{f"k_{name}": _plain(name, one[name]) for name in names} for one in changes]
     schema = columns(", ".join(f"k_{name} {TYPES.get(name, 'string')}" for name in names))
-    own = log.spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
-    mine = known.join(F.broadcast(own), same_identity(names), "left_semi")
+    mine = known.join(F.broadcast(rows_frame(log.spark, rows, schema)), same_identity(names), "left_semi")
     for batch_ in mine.toArrow().to_batches():
         yield from batch_.to_pylist()
 
 
 def _plain(name: str, value: Any) -> Any:
     if name == "position":
-        return dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), value, strict=True))
+        return position_struct(value)
     if name == "row_id":
         return value or ""
     return value.decode() if isinstance(value, bytes) else value
@@ -230,7 +220,7 @@ def _plain(name: str, value: Any) -> Any:
 def identity_names(order: str) -> list[str]:
     """The columns of an identity."""
     names = ["database", "table", "key", "position", "row_id"]
-    return [*names, "topic", "incarnation", "partition"] if order == "arrival" else names
+    return [*names, *PLACE] if order == "arrival" else names
 
 
 def same_identity(names: Iterable[str]) -> Column:
@@ -265,8 +255,7 @@ def _split(marked: DataFrame, total: int, *, again: bool) -> Distinct:
     conflicts = kept(conflicts)
     conflicted = conflicts.count()
     distinct = marked.where(~F.col("_known"))
-    rows = distinct.groupBy("database", "table").count().collect()
-    tables = {(row["database"], row["table"]): row["count"] for row in rows}
+    tables = count_by_table(distinct)
     inserted = sum(tables.values())
     distinct = distinct.drop("_twins", "_known", "_known_after", "_known_in")
     return Distinct(
@@ -309,10 +298,7 @@ def _conflicting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _letter(row: dict[str, Any]) -> dict[str, Any]:
-    place = {
-        name: row[name]
-        for name in ("database", "table", "topic", "incarnation", "partition", "offset", "index", "path")
-    }
+    place = {name: row[name] for name in ("database", "table", *ORIGIN)}
     return {**place, "code": "conflict", "message": CONFLICT}
 
 

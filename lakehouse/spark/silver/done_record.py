@@ -29,7 +29,7 @@ from lakehouse.silver.binlog_servers import updated_servers
 from lakehouse.silver.identity import with_picked_rows
 from lakehouse.silver.transaction_watermark import TransactionEvents, advance, id_in_epoch
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.silver.tables import read_silver
+from lakehouse.spark.silver.tables import count_by_table, read_silver
 
 # the partition of a watermark that speaks of all of the source
 WHOLE_SOURCE = -1
@@ -250,12 +250,6 @@ def with_counts(log: OpsLog, done: Done | None) -> Done | None:
     changes = read_silver(log.spark, log.lake, log.source, "changes").where(F.col("batch") <= done.batch)
     found = count_by_table(changes)
     return replace(done, tables=tuple(replace(one, rows=found.get(one.name, 0)) for one in done.tables))
-
-
-def count_by_table(changes: DataFrame) -> dict[tuple[str, str], int]:
-    """How many changes there are of each table."""
-    rows = changes.groupBy("database", "table").count().collect()
-    return {(row["database"], row["table"]): row["count"] for row in rows}
 
 
 def _has_new_floor(log: OpsLog) -> bool:

@@ -8,12 +8,13 @@ call the same pure functions and write the same rows; a test holds them equal.
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from lakehouse.events import Position
+from lakehouse.events import Position, position_struct
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
 from lakehouse.ops.records.silver import Done, Planned
@@ -21,8 +22,9 @@ from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.identity import RunCounter, resolved_runs
 from lakehouse.silver.position_spans import spans_of
 from lakehouse.silver.transaction_watermark import TransactionEvents
+from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS, ORIGIN, OTHER_COLUMNS, PLACE, RECORD
 from lakehouse.spark.silver.decode import decode_all, records_of
 from lakehouse.spark.silver.dedupe import (
     CONFLICT,
@@ -33,9 +35,12 @@ from lakehouse.spark.silver.dedupe import (
     known_afters,
     overlaps,
 )
-
-if TYPE_CHECKING:
-    from lakehouse.spark.silver.tables import SilverSettings
+from lakehouse.spark.silver.tables import (
+    PROPERTIES,
+    SilverSettings,
+    read_schema_changes,
+    silver_schema,
+)
 
 Event = dict[str, Any]
 _CHANGE_NAMES = ["kind", *CHANGE_COLUMNS]
@@ -47,7 +52,7 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     come to.
     """
     if FORMATS[settings["format"]].parts is not None:
-        table = table.sort_by([(name, "ascending") for name in (*PLACE, "offset")])
+        table = table.sort_by([(name, "ascending") for name in RECORD])
     cut: list[Shortfall] = []
     taken = decode_all(records_of(table.to_batches(), settings["epochs"], cut), settings)
     taken.short += cut
@@ -62,7 +67,7 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
 def transactions_told_rows(events: list[Event]) -> TransactionEvents:
     """What lakehouse.spark.silver.done_record.transactions_told finds, in Python."""
     told = TransactionEvents()
-    for event in sorted(events, key=lambda event: (event["topic"], event["partition"], event["offset"])):
+    for event in sorted(events, key=itemgetter("topic", "partition", "offset")):
         if event["kind"] == "transaction":
             told.end(_text(event["key"]) or "", event["physical_table"], event["position"])
         elif event["kind"] == "transaction_row":
@@ -81,16 +86,7 @@ def transactions_told_rows(events: list[Event]) -> TransactionEvents:
 def number_rows(events: list[Event], runs: OpenRuns) -> OpenRuns:
     """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open."""
     counters: dict[str, RunCounter] = {}
-    for event in sorted(
-        events,
-        key=lambda event: (
-            event["topic"],
-            event["incarnation"],
-            event["partition"],
-            event["offset"],
-            event["index"],
-        ),
-    ):
+    for event in sorted(events, key=itemgetter(*RECORD, "index")):
         place = run_place(event["topic"], event["incarnation"], event["partition"])
         if event["kind"] == "watermark":
             counters.setdefault(place, RunCounter(runs.get(place))).resolved(event["resolved_ts"] or 0)
@@ -111,7 +107,7 @@ def number_rows(events: list[Event], runs: OpenRuns) -> OpenRuns:
 def resolved_events(events: Iterable[Event]) -> list[tuple[str, int]]:
     """The partition and resolved_ts of each resolved event, in arrival order."""
     marks = [one for one in events if one["kind"] == "watermark" and one["resolved_ts"] is not None]
-    marks.sort(key=lambda one: (*(one[name] for name in PLACE), one["offset"], one["index"]))
+    marks.sort(key=itemgetter(*RECORD, "index"))
     return [(run_place(*(one[name] for name in PLACE)), one["resolved_ts"]) for one in marks]
 
 
@@ -137,9 +133,7 @@ def distinct_rows(
     it.
     """
     twins: dict[tuple[Any, ...], list[Event]] = {}
-    for event in sorted(
-        changes, key=lambda event: (*(event[name] for name in PLACE), event["offset"], -event["index"])
-    ):
+    for event in sorted(changes, key=lambda event: (*(event[name] for name in RECORD), -event["index"])):
         mine = twins.setdefault(identity_of(event, order), [])
         if not mine or not _one_message(mine[-1], event):
             mine.append(event)
@@ -157,14 +151,14 @@ def distinct_rows(
 
 def _one_message(one: Event, other: Event) -> bool:
     """Of equal identities inside one message the later row stands."""
-    return all(one[name] == other[name] for name in (*PLACE, "offset"))
+    return all(one[name] == other[name] for name in RECORD)
 
 
 def conflict_letter(event: Event) -> Event:
     return {**event, "kind": "dead_letter", "error_code": "conflict", "error_message": CONFLICT}
 
 
-def equal_rows(log: OpsLog, feed: "SilverSettings", changes: list[Event], *, batch: int) -> list[Event]:
+def equal_rows(log: OpsLog, feed: SilverSettings, changes: list[Event], *, batch: int) -> list[Event]:
     """The rows without a key that silver has from another record of their partition, as dead letters: in a
     batch of records that were picked out they may be rows of their own.
     """
@@ -195,10 +189,8 @@ def schema_identity(row: Any) -> tuple[Any, ...]:
     return (tuple(row["position"]), row["database"], row["schema_kind"], *told)
 
 
-def new_schema_rows(log: OpsLog, feed: "SilverSettings", events: list[Event], batch: int) -> list[Event]:
+def new_schema_rows(log: OpsLog, feed: SilverSettings, events: list[Event], batch: int) -> list[Event]:
     """Schema changes that silver does not have: broadcast and replayed ones are one."""
-    from lakehouse.spark.silver.tables import read_schema_changes
-
     fresh = {schema_identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
     if not fresh:
         return []
@@ -215,7 +207,7 @@ def new_schema_rows(log: OpsLog, feed: "SilverSettings", events: list[Event], ba
 
 def run_local_batch(
     log: OpsLog,
-    feed: "SilverSettings",
+    feed: SilverSettings,
     table: pa.Table,
     settings: dict[str, Any],
     *,
@@ -251,7 +243,7 @@ def run_local_batch(
 
 
 def stored_images(
-    log: OpsLog, feed: "SilverSettings", changes: list[Event], top: Position | None, *, batch: int
+    log: OpsLog, feed: SilverSettings, changes: list[Event], top: Position | None, *, batch: int
 ) -> dict[tuple[Any, ...], str | None]:
     """The after-images that silver has of those changes that lie at or below its highest position, by the
     changes' identity.
@@ -264,7 +256,7 @@ def stored_images(
     return known
 
 
-def write_rows(log: OpsLog, feed: "SilverSettings", plan: Planned, tables: dict[str, list[Event]]) -> None:
+def write_rows(log: OpsLog, feed: SilverSettings, plan: Planned, tables: dict[str, list[Event]]) -> None:
     """Append to several of silver's tables at a time."""
     with ThreadPoolExecutor(4) as pool:
         for written in [
@@ -291,35 +283,22 @@ def risen(summary: Summary, done: Done | None) -> list[Event]:
     ]
 
 
-def append_rows(
-    log: OpsLog, feed: "SilverSettings", plan: Planned, *, name: str, events: list[Event]
-) -> None:
+def append_rows(log: OpsLog, feed: SilverSettings, plan: Planned, *, name: str, events: list[Event]) -> None:
     """Append events, if there are any, to a silver table under the batch's transaction."""
     if not events:
         return
-    from lakehouse.spark.silver.tables import PROPERTIES, silver_schema
-
     schema = silver_schema(name)
     rows = [_silver_row(feed, plan.batch, name, event) for event in events]
-    arrow = pa.Table.from_pylist(rows, schema=_arrow_schema(schema))
     txn = (f"silver:{feed.name}:{name}:{plan.generation}", plan.batch)
-    frame = log.spark.createDataFrame(arrow, schema).coalesce(1)
+    frame = rows_frame(log.spark, rows, schema).coalesce(1)
     log.lake.append(frame, "silver", f"{feed.name}_{name}", txn, **PROPERTIES.get(name, {}))
 
 
-def _arrow_schema(schema: Any) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema)
-
-
-def _silver_row(feed: "SilverSettings", batch: int, name: str, event: Event) -> dict[str, Any]:
+def _silver_row(feed: SilverSettings, batch: int, name: str, event: Event) -> dict[str, Any]:
     row = {column: _text(value) if isinstance(value, bytes) else value for column, value in event.items()}
     if event.get("position") is not None:
-        row["position"] = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), event["position"], strict=True))
-    row["origin"] = {
-        name: event.get(name) for name in ("topic", "incarnation", "partition", "offset", "index", "path")
-    }
+        row["position"] = position_struct(event["position"])
+    row["origin"] = {name: event.get(name) for name in ORIGIN}
     row["source"], row["batch"] = feed.name, batch
     if name == "schema_changes":
         row["kind"] = event["schema_kind"]

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import OpenRun, OpenRuns, run_place
 from lakehouse.spark.session import kept
+from lakehouse.spark.silver.columns import PLACE
 
 _RUNS = msgspec.json.Decoder(dict[str, OpenRun])
-PLACE = ["topic", "incarnation", "partition"]
 OUT = (
     "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n "
     "bigint, runs string"

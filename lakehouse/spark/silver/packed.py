@@ -14,6 +14,7 @@ from zlib import adler32, crc32
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from lakehouse.events import POSITION_PARTS
 from lakehouse.ops.progress import Shortfall
 from lakehouse.silver.batch_summary import Summary, summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretch
@@ -39,7 +40,7 @@ class Taken:
         )
 
 
-_POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
+_POSITION = pa.struct([(name, pa.int64()) for name in POSITION_PARTS])
 _ARROW = {
     "string": pa.string(),
     "bigint": pa.int64(),

@@ -16,14 +16,14 @@ from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.silver.identity import resolved_runs
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, keeping, many_rows
-from lakehouse.spark.silver.columns import PLACE
+from lakehouse.spark.silver.columns import ORIGIN, RECORD
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
 from lakehouse.spark.silver.done_record import transactions_told
 from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, resolved_events, risen
 from lakehouse.spark.silver.keyless_rows import number_halves
 from lakehouse.spark.silver.packed import changes_frame, others_frame
-from lakehouse.spark.silver.tables import PROPERTIES, SilverSettings, silver_schema
+from lakehouse.spark.silver.tables import PROPERTIES, SilverSettings, count_by_table, silver_schema
 
 # records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row,
 # so it is no option
@@ -52,9 +52,7 @@ def run_spark_batch(
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
         elif runs and summary.counts["watermarks"]:
-            marks = others.where("kind = 'watermark'").select(
-                "kind", *PLACE, "offset", "index", "resolved_ts"
-            )
+            marks = others.where("kind = 'watermark'").select("kind", *RECORD, "index", "resolved_ts")
             runs = resolved_runs(runs, resolved_events(marks.toArrow().to_pylist()))
         hashes = (row.hashes for row in books)
         result = without_duplicates(log, feed, changes, hashes, summary=summary, plan=plan, top=top)
@@ -100,9 +98,8 @@ def count_conflicts(result: Distinct, summary: Summary) -> None:
     """Add the changes that contradict known ones to the summary's dead letters."""
     if result.conflicts is None:
         return
-    for row in result.conflicts.groupBy("database", "table").count().collect():
-        name = row.database, row.table
-        summary.dead[name] = summary.dead.get(name, 0) + row["count"]
+    for name, number in count_by_table(result.conflicts).items():
+        summary.dead[name] = summary.dead.get(name, 0) + number
 
 
 def read_books(packed: DataFrame) -> list[Any]:
@@ -185,12 +182,11 @@ class Writer:
             self._append("dead_letters", conflicts)
 
     def _append(self, name: str, frame: DataFrame) -> None:
-        origin = F.struct("topic", "incarnation", "partition", "offset", "index", "path")
         frame = frame.withColumn("source", F.lit(self.feed.name)).withColumn(
             "batch", F.lit(self.plan.batch).cast("bigint")
         )
         if "origin" not in frame.columns and "offset" in frame.columns:
-            frame = frame.withColumn("origin", origin)
+            frame = frame.withColumn("origin", F.struct(*ORIGIN))
         txn = (f"silver:{self.feed.name}:{name}:{self.plan.generation}", self.plan.batch)
         frame = frame.select(*silver_schema(name).names)
         self.log.lake.append(frame, "silver", f"{self.feed.name}_{name}", txn, **PROPERTIES.get(name, {}))

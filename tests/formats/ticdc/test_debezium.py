@@ -11,6 +11,7 @@ from lakehouse.events import Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.ticdc.debezium import decode
 from lakehouse.schema import parse_type
 from lakehouse.values.decode_with_schema import resolve
+from tests.support.engine import Memory
 from tests.support.events import changes_of
 from tests.support.garbage import mutations
 from tests.support.paths import DATA
@@ -296,3 +297,38 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: bytes, t
 def test_garbage_gives_events_or_a_decode_error() -> None:
     whole = [told for told, _ in recorded(DATA / "ticdc-debezium/basictypes.tidb-ext.jsonl.gz")][1:4]
     assert mutations(decode, whole, 700) > 200
+
+
+@pytest.mark.parametrize("name", ["Timestamp", "MicroTimestamp"])
+@pytest.mark.parametrize(
+    ("members", "value", "shown"),
+    [
+        ({"optional": True, "default": 0}, 0, None),
+        ({"optional": True, "default": 0}, 60_000_000, "1970-01-01 "),
+        ({"optional": True, "default": 60_000_000}, 0, "1970-01-01 00:00:00"),
+        ({"optional": True}, 0, "1970-01-01 00:00:00"),
+        ({"optional": False, "default": 0}, 0, "1970-01-01 00:00:00"),
+    ],
+)
+def test_a_null_that_comes_as_the_time_of_current_timestamp_is_no_time(
+    name: str, members: dict[str, Any], value: int, shown: str | None
+) -> None:
+    """writeDebeziumFieldValue of 8.5 and later: a NULL DATETIME with DEFAULT CURRENT_TIMESTAMP is 0."""
+    source = {"db": "d", "table": "t"}
+    ddl = {"source": {**source, "commit_ts": 1}, "ddl": "CREATE TABLE t (id INT PRIMARY KEY, at DATETIME)"}
+    fields = [
+        {"type": "int32", "optional": False, "field": "id"},
+        {"type": "int64", "name": f"io.debezium.time.{name}", "field": "at", **members},
+    ]
+    payload = {**row("c", None, {"id": 1, "at": value}), "source": {**source, "commit_ts": 2}}
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    memory = Memory("ticdc-debezium").add(
+        Message("t", 0, at, b'{"payload":{"id":1}}', json.dumps(body).encode())
+        for at, body in enumerate(({"payload": ddl}, {"payload": payload, "schema": schema}))
+    )
+
+    [found] = memory.tables(memory.reach)["d.t"]
+
+    assert (found["at"] or "").startswith(shown or "") and found.get("_raw_at") == (
+        '{"default":0}' if shown is None else None
+    )

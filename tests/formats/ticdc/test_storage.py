@@ -491,6 +491,32 @@ def test_a_header_leaves_out_the_handle_key_that_rows_have() -> None:
     assert with_it == without
 
 
+@pytest.mark.parametrize("head", [b"", b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,a,v,b\r\n"])
+@pytest.mark.parametrize("quote", ['"', ""])
+def test_a_handle_is_not_read_as_the_first_column_where_a_virtual_one_is_unknown(
+    head: bytes, quote: str
+) -> None:
+    """The classic architecture writes a handle, the new one none for the same setting; no row has `v`."""
+    columns = [{"ColumnName": name, "ColumnType": "VARCHAR"} for name in ("a", "v", "b")]
+    options = {"protocol": "csv", "output-handle-key": "true", "quote": quote}
+
+    def found(*values: str) -> list[Event]:
+        row = ",".join(f"{quote}{value}{quote}" for value in ("I", "t", "d", *values)).encode() + b"\r\n"
+        return events_of(file_message(head + row, schema={**SCHEMA, "TableColumns": columns}), options)
+
+    for handle in ("17", "-3", "{x}"):
+        [refused] = found(handle, "x", "y")
+        assert isinstance(refused, DeadLetter) and refused.code == "columns"
+        assert "say output-handle-key: false" in refused.message
+    [read] = found("x", "y", "z")
+    assert isinstance(read, RowChange) and read.after == {"a": "x", "v": "y", "b": "z"}
+    [read] = events_of(
+        file_message(b'"I","t","d","17","x","y"\r\n', schema={**SCHEMA, "TableColumns": columns}),
+        {"protocol": "csv"},
+    )
+    assert isinstance(read, RowChange) and read.after == {"a": "17", "v": "x", "b": "y"}
+
+
 def test_a_schema_file_is_a_statement_or_a_record_with_types_as_sql_has_them() -> None:
     columns: list[tuple[str, dict[str, Any]]] = [
         ("tinyint(1)", {"ColumnType": "TINYINT", "ColumnPrecision": "1"}),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.events import DELETES_HIDDEN
+from lakehouse.events import DELETES_HIDDEN, POSITION_PARTS
 from lakehouse.fold.continuity import NOT_THERE, Continuity
 from lakehouse.fold.current_rows import fold, settle
 from lakehouse.fold.row_edits import (
@@ -28,7 +28,6 @@ from lakehouse.fold.row_edits import (
 from lakehouse.fold.steps import cuts, rekeyings, target_step
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import gold_columns
-from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Lineage, key_ids
 from lakehouse.spark.fold.by_key import OTHER_KEY, PLAIN, KeyFold, OtherKey, key_worker
 from lakehouse.spark.fold.deltas import Piece
@@ -94,7 +93,7 @@ def grouped(lineage: Lineage, keyed: list[Keyed], target: int) -> Iterator[pa.Re
                 "after": None if change.after is None else encoded(change.after),
                 "encoding": change.encoding,
                 "flags": list(change.flags),
-                "position": dict(zip(PARTS, change.position, strict=True)),
+                "position": dict(zip(POSITION_PARTS, change.position, strict=True)),
             }
         )
     for start in range(0, len(rows), 3):
@@ -130,7 +129,7 @@ def on_the_driver(memory: Memory, lineage: Lineage, keyed: list[Keyed], upstream
 def typing_at(lineage: Lineage, memory: Memory, target: int) -> tuple[Typing, frozenset[int]]:
     columns = gold_columns(lineage.steps[target].schema, {}, virtual=False)
     needed = mode_of(lineage, memory.reach, memory.upstream).needed
-    return typing_of(columns, OP, needed), frozenset(column.column.id for column in columns)
+    return typing_of(columns, needed), frozenset(column.column.id for column in columns)
 
 
 def text_of(row: dict[str, Any]) -> str:

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.ddl_effects import Clear
-from lakehouse.events import Position
+from lakehouse.events import POSITION_PARTS, Position
 from lakehouse.fold.continuity import Breaks, Continuity
 from lakehouse.fold.row_ddl import untimed, with_times
 from lakehouse.fold.row_edits import Change, ChangeReader
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import GoldOptions
-from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.spark.fold.modes import BUCKET, Dealer, change_of, parts_of, valued
@@ -40,7 +39,7 @@ def silver_row(change: Change) -> dict[str, Any]:
         name: None if image is None else json.dumps(image)
         for name, image in (("before", change.before), ("after", change.after))
     }
-    position = dict(zip(PARTS, change.position, strict=True))
+    position = dict(zip(POSITION_PARTS, change.position, strict=True))
     return {
         "op": change.op,
         "position": position,

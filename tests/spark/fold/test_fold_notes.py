@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.events import MIN_POSITION
+from lakehouse.events import MIN_POSITION, POSITION_PARTS
 from lakehouse.fold.continuity import NO_BREAKS
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step
@@ -15,8 +15,6 @@ from lakehouse.spark.change_log.changes import FOLD_COLUMNS
 from lakehouse.spark.fold.deltas import Piece, carry_worker
 from lakehouse.spark.fold.net_rows import net_worker
 from lakehouse.spark.fold.notes import found_in
-
-PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 
 
 def test_a_name_that_no_ddl_has_told_reaches_the_end_of_a_large_fold() -> None:
@@ -32,7 +30,7 @@ def test_a_name_that_no_ddl_has_told_reaches_the_end_of_a_large_fold() -> None:
             "database": "d",
             "table": "t",
             "op": "insert",
-            "position": dict(zip(PARTS, (0, n, 2, 0, 0, 0), strict=True)),
+            "position": dict(zip(POSITION_PARTS, (0, n, 2, 0, 0, 0), strict=True)),
             "before": None,
             "after": f'{{"id":{n},"c":5}}',
             "encoding": "canonical",

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.events import Position
+from lakehouse.events import POSITION_PARTS, Position
 from lakehouse.fold.continuity import Breaks, Continuity
 from lakehouse.fold.current_rows import Folded, finish, fold
 from lakehouse.fold.row_edits import NO_KEY, ONE_KEY, Change, image_text
@@ -20,7 +20,6 @@ from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
-from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
 from lakehouse.spark.fold.deltas import Piece, carry_worker, cross_worker, decode_row
@@ -59,7 +58,7 @@ def in_workers(lineage: Lineage, changes: list[Change], at: Position, upstream: 
     return netted
 
 
-POSITION = pa.struct([(part, pa.int64()) for part in PARTS])
+POSITION = pa.struct([(part, pa.int64()) for part in POSITION_PARTS])
 DELTAS = pa.schema(
     {
         "key": pa.string(),
@@ -100,7 +99,7 @@ def large(lineage: Lineage, changes: list[Change], at: Position, upstream: Upstr
         netted = rows_of(_fold_all(task)(iter([silver(changes)])))
     mode = mode_of(lineage, at, upstream)
     columns = gold_columns(lineage.steps[mode.target].schema, {}, virtual=False)
-    typed = typing_of(columns, OP, mode.needed).worker(iter([pa.RecordBatch.from_pylist(netted, NETTED)]))
+    typed = typing_of(columns, mode.needed).worker(iter([pa.RecordBatch.from_pylist(netted, NETTED)]))
     notes = found_in(row[OP] for row in rows_of(typed))
     breaks = notes.breaks
     if ODD in notes.problems:

@@ -14,9 +14,8 @@ def test_a_restore_is_of_a_tso_so_a_feed_without_is_not_taken_back(
     monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     """Nothing would be void, and the tables exact all the same."""
-    nothing: Any = None
     settings: Any = SimpleNamespace(order=order)
-    monkeypatch.setattr(epochs, "opened", lambda *_: (nothing, nothing, nothing, settings))
+    monkeypatch.setattr(epochs, "opened", lambda *_: (None, settings))
 
     with pytest.raises(LakehouseError, match="--restored-to 7: expected a source whose positions are TSOs"):
         epochs.raise_epoch("lake", "shop", "restored", 7)

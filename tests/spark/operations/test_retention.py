@@ -10,9 +10,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.api import open_lake
 from lakehouse.errors import LakehouseError
-from lakehouse.events import SNAPSHOT_TOPIC, Message, Position
+from lakehouse.events import POSITION_PARTS, SNAPSHOT_TOPIC, Message, Position
 from lakehouse.gold.options import GoldOptions, to_plain
-from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.progress import Counts, NextOffset, TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
@@ -174,7 +173,7 @@ def test_the_rows_of_a_floor_have_a_commit_time_where_positions_are_none(spark: 
     )
     told = {(0, 3, 600, 1, 1, 1): 9_000, (0, 3, 650, 1, 1, 1): 8_000, (0, 3, 700, 1, 1, 1): 10_000}
     rows = [
-        {"position": dict(zip(PARTS, position, strict=True)), "commit_ts": time}
+        {"position": dict(zip(POSITION_PARTS, position, strict=True)), "commit_ts": time}
         for position, time in told.items()
     ]
     changes = spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)

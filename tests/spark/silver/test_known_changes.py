@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.events import SNAPSHOT_TOPIC
+from lakehouse.events import POSITION_PARTS, SNAPSHOT_TOPIC
 from lakehouse.ops.progress import OffsetRange
 from lakehouse.ops.records.silver import Planned
 from lakehouse.spark.lake import Lake
@@ -20,7 +20,6 @@ from lakehouse.spark.silver.driver_batch import identity_of
 from lakehouse.spark.silver.tables import SilverSettings, silver_schema
 
 TOP = (1, 40, 0, 0, 0, 0)
-PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 Change = dict[str, Any]
 
 
@@ -56,7 +55,7 @@ def append(spark: Any, lake: Lake, known: list[Change], batch: int) -> None:
             "database": one["database"],
             "table": one["table"],
             "key": one["key"].decode(),
-            "position": dict(zip(PARTS, one["position"], strict=True)),
+            "position": dict(zip(POSITION_PARTS, one["position"], strict=True)),
             "row_id": one["row_id"],
             "origin": {name: one[name] for name in ("topic", "incarnation", "partition")},
             "after": one["after"],
