@@ -6,7 +6,7 @@ the commit that it asks for, and one of a few records two Spark jobs. Format: PR
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -17,6 +17,17 @@ import pyarrow.parquet as pq
 _NAME = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _CHECKSUM = re.compile(r"\d{20}\.crc")
+_CHECKPOINT_COLUMNS = [
+    "add.path",
+    "add.size",
+    "add.stats",
+    "protocol.minReaderVersion",
+    "metaData.partitionColumns",
+]
+# the largest table that is read here, in bytes of its files
+SMALL = 8 * 1024 * 1024
+# a file that is gone, half there, or not as the format has it
+_UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 
 
 class CommitFile(NamedTuple):
@@ -57,51 +68,71 @@ def metadata_id(table: Path) -> str | None:
 
 
 def small_table(table: Path, columns: Sequence[str]) -> pa.Table | None:
-    """The rows of a table's newest version, all of them; None where only Delta can tell them: of a table that
-    needs a newer reader, is partitioned, or is being written or cleaned up at this moment.
+    """All rows of a table's newest version; None where only Delta can tell them: of a table that is not
+    small, needs a newer reader, is partitioned, or is being written or cleaned up at this moment.
     """
     try:
-        files = _data_files(table / "_delta_log", _names_in(table))
-        if not files:
+        files = _live_files(table)
+        if not files or sum(one["size"] for one in files.values()) > SMALL:
             return None
         found = [pq.ParquetFile(table / file).read(columns).select(columns) for file in files]
         return pa.concat_tables(found).replace_schema_metadata()
-    except (OSError, ValueError, KeyError, pa.ArrowException):  # gone, half there, or of another format
+    except _UNREADABLE:
         return None
 
 
-def _data_files(folder: Path, names: Sequence[str]) -> list[str] | None:
-    """The files of the newest version: of the newest checkpoint, and what the commits behind it did."""
+def row_count(table: Path, version: int | None = None) -> int | None:
+    """How many rows a table has in a version, by default the newest one, as the statistics of its files tell;
+    None where only Delta can tell it.
+    """
+    try:
+        files = _live_files(table, version)
+        return None if not files else sum(json.loads(one["stats"])["numRecords"] for one in files.values())
+    except (*_UNREADABLE, TypeError):  # a file without statistics
+        return None
+
+
+def _live_files(table: Path, version: int | None = None) -> dict[str, Any] | None:
+    """The files of a version, each with its action: of the newest checkpoint up to it, and what the commits
+    behind that did.
+    """
+    folder, names = table / "_delta_log", _names_in(table)
     commits, checkpoints = (
-        {int(found[1]) for name in names if (found := pattern.fullmatch(name))}
+        [int(found[1]) for name in names if (found := pattern.fullmatch(name))]
         for pattern in (_NAME, _CHECKPOINT)
     )
-    newest, base = max(commits, default=-1), max(checkpoints, default=-1)
+    newest = max(commits, default=-1) if version is None else version
+    base = max((one for one in checkpoints if version is None or one <= version), default=-1)
     behind = range(base + 1, newest + 1)
-    if newest < base or not commits.issuperset(behind):
+    if newest < base or not set(commits).issuperset(behind):
         return None
     actions = [] if base < 0 else _checkpointed(folder / f"{base:020d}.checkpoint.parquet")
-    for version in behind:
-        text = (folder / f"{version:020d}.json").read_text(encoding="utf-8")
+    for number in behind:
+        text = (folder / f"{number:020d}.json").read_text(encoding="utf-8")
         actions += map(json.loads, filter(None, text.split("\n")))
-    files: dict[str, None] = {}
+    return _replayed(actions)
+
+
+def _replayed(actions: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """The files that are there after some actions; None of a table that is not plain."""
+    files: dict[str, Any] = {}
     is_plain = False
     for action in actions:
-        if (protocol := action.get("protocol")) is not None:
+        protocol, metadata = action.get("protocol"), action.get("metaData")
+        if protocol is not None:
             is_plain = protocol["minReaderVersion"] == 1
-        if (metadata := action.get("metaData")) is not None and metadata["partitionColumns"]:
+        if metadata is not None and metadata["partitionColumns"]:
             return None
         if (added := action.get("add")) is not None:
-            files[unquote(added["path"])] = None
+            files[unquote(added["path"])] = added
         if (removed := action.get("remove")) is not None:
             files.pop(unquote(removed["path"]), None)
-    return list(files) if is_plain and not any(":" in file for file in files) else None
+    return files if is_plain and not any(":" in file for file in files) else None
 
 
 def _checkpointed(path: Path) -> list[dict[str, Any]]:
     """The actions of a checkpoint, whose files are those that are there."""
-    found = pq.ParquetFile(path).read(["add.path", "protocol.minReaderVersion", "metaData.partitionColumns"])
-    return list(found.to_pylist())
+    return list(pq.ParquetFile(path).read(_CHECKPOINT_COLUMNS).to_pylist())
 
 
 def _names_in(table: Path) -> list[str]:

@@ -6,7 +6,7 @@ where the four schema names may be given (development targets rename them).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
-from lakehouse.spark.commit_files import small_table
+from lakehouse.spark.commit_files import row_count, small_table
 from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
@@ -118,6 +118,28 @@ class Lake:
         found = None if folder is None else small_table(folder, columns)
         if found is None and self.exists(spark, layer, name):
             return self.read(spark, layer, name).select(*columns).toArrow()
+        return found
+
+    def read_small(self, spark: SparkSession, layer: str, name: str, schema: StructType) -> DataFrame:
+        """A small table, or no rows where it does not exist yet; its rows are here at once where it is a
+        plain one on this machine's own disk.
+        """
+        folder = self.folder(spark, layer, name)
+        found = None if folder is None else small_table(folder, schema.names)
+        if found is not None:
+            with suppress(
+                pa.ArrowException
+            ):  # an older lake's columns, which Delta has in types of their own
+                return spark.createDataFrame(found.cast(to_arrow_schema(schema)), schema)
+        return self.read_or_empty(spark, layer, name, schema)
+
+    def count(self, spark: SparkSession, layer: str, name: str, version: int | None = None) -> int:
+        """How many rows a table has in a version, by default the newest one; 0 where it does not exist."""
+        folder = self.folder(spark, layer, name)
+        found = None if folder is None else row_count(folder, version)
+        if found is None:
+            is_there = self.exists(spark, layer, name)
+            found = self.read(spark, layer, name, version).count() if is_there else 0
         return found
 
     def names(self, spark: SparkSession, layer: str, begin: str) -> list[str]:

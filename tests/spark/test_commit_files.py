@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse.ops.records.operators import Rebuild
-from lakehouse.spark.commit_files import newest_commits, small_table
+from lakehouse.spark.commit_files import newest_commits, row_count, small_table
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import reads_own_files
@@ -91,11 +91,15 @@ def test_rows_read_here_are_those_that_delta_reads(spark: Any, lake: Lake, every
         spark.sql(chance.choice(CHANGES).format(t=ref, some=some)).collect()
         rows = rows_of(spark, lake, name)
         assert read_here(lake, name) == rows
+        assert row_count(log.parent) == len(rows)
+        assert row_count(log.parent, some) == lake.read(spark, "ops", name, some).count()
     last = max(log.glob("*.checkpoint.parquet")).name[:20]
     for path in log.glob("*.json"):
         if path.name[:20] <= last and path.name[:20] < max(log.glob("*.json")).name[:20]:
             path.unlink()
     assert read_here(lake, name) == rows
+    assert row_count(log.parent) == len(rows)
+    assert row_count(log.parent, 99) is None
 
 
 def test_a_table_that_only_delta_can_read_is_left_to_it(spark: Any, lake: Lake) -> None:
@@ -114,6 +118,10 @@ def test_a_table_that_only_delta_can_read_is_left_to_it(spark: Any, lake: Lake) 
 
     for name in ("gap", "split", "mapped", "gone"):
         assert read_here(lake, name) is None, name
+    for name in ("gap", "split", "mapped"):
+        assert row_count(Path(lake.path("ops", name))) is None, name
+    assert lake.count(spark, "ops", "mapped") == 15
+    assert lake.count(spark, "ops", "none") == 0
     assert read_here(lake, "grown") == rows_of(spark, lake, "grown")
     assert small_table(Path(lake.path("ops", "grown")), ("id", "w")) is None
     told = lake.rows(spark, "ops", "grown", ("id", "w"))

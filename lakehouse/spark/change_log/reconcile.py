@@ -75,10 +75,10 @@ def silver_rows(log: OpsLog, last: Manifest | None, done: Done) -> SilverRows:
     """The rows that silver has against those that it is to have. A manifest that an older lakehouse wrote and
     a retention floor begin the count again.
     """
-    changes = read_silver(log.spark, log.lake, log.source, "changes")
     expected = inserted_rows(log, last, done)
-    if expected is not None and changes.count() == expected:
+    if expected is not None and log.lake.count(log.spark, "silver", f"{log.source}_changes") == expected:
         return SilverRows(expected, expected)
+    changes = read_silver(log.spark, log.lake, log.source, "changes")
     # a batch that is under way, or done by now, has rows that make up for none that are missing
     rows = changes.where(F.col("batch") <= done.batch).count()
     return SilverRows(rows if expected is None else expected, rows)
@@ -130,13 +130,12 @@ def bronze_rows(log: OpsLog, last: Manifest | None, done: Done) -> BronzeRows:
     above = known.version if known is not None else -1 if last is None else NEWEST
     commits = commits_above(spark, lake, ("bronze", log.source), above)
     version = commits[0].version
-    bronze = lake.read(spark, "bronze", log.source, version)
-    rows = bronze.count()
+    rows = lake.count(spark, "bronze", log.source, version)
     expected = max(rows, expected_rows(known, commits, is_first=last is None) or rows)
     lost = expected - rows
     losses = [lost_rows(lost, expected, known, commits)] if lost else []
     read = records_read(log, last if known is not None else None, done, known, first=last is None)
-    waiting = _waiting(bronze, done) if read != rows else 0
+    waiting = 0 if read == rows else _waiting(lake.read(spark, "bronze", log.source, version), done)
     if read is None:
         read = rows - waiting
     elif not rows - waiting <= read <= rows + lost - waiting:

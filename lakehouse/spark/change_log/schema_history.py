@@ -28,7 +28,7 @@ from lakehouse.spark.change_log.sightings import SilverSightings
 from lakehouse.spark.change_log.spread import spreading
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import raised_floors
-from lakehouse.spark.silver.tables import read_silver
+from lakehouse.spark.silver.tables import read_schema_changes
 
 NOTHING_SAID = Said()
 
@@ -40,7 +40,7 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
     log keeps what was found in silver's rows.
     """
     rows = (
-        read_silver(log.spark, log.lake, log.source, "schema_changes")
+        read_schema_changes(log.spark, log.lake, log.source)
         .where((F.col("batch") <= done.batch) & not_void(log))
         .collect()
     )

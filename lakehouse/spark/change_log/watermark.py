@@ -30,7 +30,7 @@ from lakehouse.silver.partition_lives import (
 from lakehouse.sources.kafka_offsets import has_more, is_read, reading_of
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
-from lakehouse.spark.silver.tables import read_silver
+from lakehouse.spark.silver.tables import read_schema_changes
 
 
 def partition_watermarks(done: Done) -> dict[Partition, Position]:
@@ -190,6 +190,6 @@ def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> di
 
 
 def _statements(log: OpsLog, done: Done) -> list[Row]:
-    rows = read_silver(log.spark, log.lake, log.source, "schema_changes")
+    rows = read_schema_changes(log.spark, log.lake, log.source)
     rows = rows.where((F.col("kind") == "ddl") & (F.col("batch") <= done.batch))
     return rows.select("origin.topic", "database", "table", "ddl", "position", "batch").collect()

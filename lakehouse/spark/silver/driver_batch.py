@@ -35,7 +35,12 @@ from lakehouse.spark.silver.dedupe import (
     known_afters,
     overlaps,
 )
-from lakehouse.spark.silver.tables import PROPERTIES, SilverSettings, read_silver, silver_schema
+from lakehouse.spark.silver.tables import (
+    PROPERTIES,
+    SilverSettings,
+    read_schema_changes,
+    silver_schema,
+)
 
 Event = dict[str, Any]
 _CHANGE_NAMES = ["kind", *CHANGE_COLUMNS]
@@ -189,7 +194,7 @@ def new_schema_rows(log: OpsLog, feed: SilverSettings, events: list[Event], batc
     fresh = {schema_identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
     if not fresh:
         return []
-    table = read_silver(log.spark, log.lake, feed.name, "schema_changes").where(F.col("batch") < batch)
+    table = read_schema_changes(log.spark, log.lake, feed.name).where(F.col("batch") < batch)
     table = table.where(in_spans(spans_of((position, position) for position, *_ in fresh)))
     for row in (
         table.select("position", "database", "table", F.col("kind").alias("schema_kind"), "ddl", "columns")

@@ -80,6 +80,11 @@ def read_silver(spark: SparkSession, lake: Lake, source: str, name: str) -> Data
     return lake.read_or_empty(spark, "silver", f"{source}_{name}", silver_schema(name))
 
 
+def read_schema_changes(spark: SparkSession, lake: Lake, source: str) -> DataFrame:
+    """A source's schema changes, which mostly are few."""
+    return lake.read_small(spark, "silver", f"{source}_schema_changes", silver_schema("schema_changes"))
+
+
 def count_by_table(rows: DataFrame) -> dict[tuple[str, str], int]:
     """The number of rows of each table."""
     counts = rows.groupBy("database", "table").count().collect()
