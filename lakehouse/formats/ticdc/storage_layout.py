@@ -17,7 +17,7 @@ raw: any character but a slash. Paths are relative to the sink's root. Pure func
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -236,9 +236,6 @@ def several_dispatchers(
     return {number: count for number, count in found.items() if count > 1}
 
 
-# What belongs together
-
-
 Headers = tuple[tuple[str, bytes | None], ...]
 Owner = tuple[str | None, str | None, int | None]
 Place = tuple[str | None, str | None, int | None, int]
@@ -288,6 +285,19 @@ class Schemas(NamedTuple):
         if schema_file.checksum is None and not facts.clustered:
             joined += (("unsplit", b""),)
         return joined if dispatchers < 2 else (*joined, ("dispatchers", str(dispatchers).encode()))
+
+    def of(self, files: Collection[DataFile | SchemaFile]) -> "Schemas":
+        """What the headers of these files need."""
+        places, owners = {file[1:5] for file in files}, {file[1:4] for file in files}
+        known = {place: self.known[place] for place in places & self.known.keys()}
+        paths = {file.path for file in files} | {file.path for file, _, _ in known.values()}
+        return Schemas(
+            known=known,
+            names={path: self.names[path] for path in paths & self.names.keys()},
+            orders={place: self.orders[place] for place in places & self.orders.keys()},
+            statements={owner: self.statements[owner] for owner in owners & self.statements.keys()},
+            sharers={place: self.sharers[place] for place in places & self.sharers.keys()},
+        )
 
     def _name(self, file: SchemaFile) -> Headers:
         name = self.names.get(file.path)

@@ -3,6 +3,7 @@ payloads.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from msgspec import UNSET, UnsetType
@@ -58,6 +59,15 @@ def batch_context(
         schemas=join_schemas((file, value) for file, value in classified if isinstance(file, SchemaFile)),
         dispatchers={} if has_commit_ts(options) else dispatchers_of(bronze, ranges, options),
     )
+
+
+def for_workers(beside: BatchContext, records: DataFrame, options: Mapping[str, str]) -> BatchContext:
+    """The context for Spark's workers: of all schema files those that these records of bronze need."""
+    if beside.schemas is None:
+        return beside
+    classified = (classify(row.path or "", options) for row in records.select("path").collect())
+    files = [file for file in classified if isinstance(file, DataFile | SchemaFile)]
+    return replace(beside, schemas=beside.schemas.of(files))
 
 
 def files_of(format: str, source: str, following: Iterable[NextOffset]) -> int | UnsetType:

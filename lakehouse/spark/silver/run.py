@@ -41,7 +41,7 @@ from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.columns import INPUT
-from lakehouse.spark.silver.context import batch_context, files_of
+from lakehouse.spark.silver.context import batch_context, files_of, for_workers
 from lakehouse.spark.silver.done_record import Sent, done_record, next_offsets, with_counts
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
@@ -325,6 +325,7 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     if table is not None:
         summary, runs, counted = run_local_batch(log, feed, table, settings, plan=plan, done=done)
     else:
+        settings["beside"] = for_workers(near, bronze, feed.options)
         summary, runs, counted = run_spark_batch(log, feed, bronze, settings, plan=plan, done=done)
     copies = sum(len(offsets) for offsets in seen.copies.values())
     decoded = counted["decoded"] + counted["below"]
