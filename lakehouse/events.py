@@ -107,6 +107,8 @@ class SchemaChange(msgspec.Struct, omit_defaults=True):
     all of what the snapshot shows has happened.
 
     `columns` and `primary_key` come from schema records; `columns` is a list of `{"name", "type", …}`.
+    `parts`: into how many statements at this position the producer has divided the one that ran, each with an
+    event of its own; 0 where that is not known.
     """
 
     kind: str
@@ -119,6 +121,7 @@ class SchemaChange(msgspec.Struct, omit_defaults=True):
     columns: list[dict[str, Any]] | None = None
     primary_key: tuple[str, ...] | None = None
     server: tuple[int, str] | None = None
+    parts: int = 1
 
 
 class Watermark(msgspec.Struct):

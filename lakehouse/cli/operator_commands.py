@@ -99,7 +99,7 @@ def verify(
         typer.Option(
             "--repair",
             help="Mend the tables that differ, and no other: gold from what was published or from silver, "
-            "else the table from the database.",
+            "else its rows that differ from the database, or where they alone can't be read all of it.",
         ),
     ] = False,
     wait: Annotated[
@@ -242,7 +242,12 @@ def epoch_raise(
     why: Why,
     restored_to: Annotated[
         int | None,
-        typer.Option("--restored-to", metavar="T", help="The TSO of the backup; changes above it are void."),
+        typer.Option(
+            "--restored-to",
+            metavar="T",
+            help="The TSO of the backup; changes above it are void. Bronze has landed all messages of the "
+            "old cluster, and none of the new one.",
+        ),
     ] = None,
     lake: Lake = "./lake",
 ) -> None:

@@ -230,8 +230,8 @@ class Gold(Model):
     target: Text | None = Field(
         default=None,
         description=(
-            "The gold table's name. Default: `<db>__<table>`, and `__<source>` where another "
-            "source has that name."
+            "The gold table's name, of a table that gold does not have yet. Default: `<db>__<table>`, and "
+            "`__<source>` where another source has that name."
         ),
     )
     mode: Literal["upsert", "history", "append"] = Field(

@@ -216,10 +216,11 @@ def claim_of(edit: RowEdit, flags: tuple[str, ...], form: Form, *, inserts: bool
     what was before: some producers write an insert so.
     """
     position = edit.position
-    if OLD_KEY_UNKNOWN in flags:
+    # a row of an incremental snapshot may show more than its position, or mend what no change has told
+    if OLD_KEY_UNKNOWN in flags or INCREMENTAL in flags:
         return Claim(position, None, None)
     if edit.op == "snapshot":
-        return Claim(position, None, None if INCREMENTAL in flags else True)
+        return Claim(position, None, after=True)
     if edit.kind == DELETE:
         return Claim(position, before=True, after=False, form=form.text, old=form.checksum(edit.row))
     if edit.op == "update":

@@ -388,7 +388,9 @@ def _holds(column_type: ColumnType, value: Any) -> bool:
 
 
 def source_text(value: Any) -> str:
-    """The source's text of a canonical value; bytes that are no text of their charset as base64."""
-    if isinstance(value, dict) and value.keys() == {"base64"}:
-        return str(value["base64"])
+    """The source's text of a canonical value, or of what may be one; bytes that are no text of their charset
+    as base64.
+    """
+    if isinstance(value, dict) and (value.keys() == {"base64"} or value.keys() == {"text"}):
+        return str(*value.values())
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

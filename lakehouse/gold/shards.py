@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import structs
 
+from lakehouse.events import Position
 from lakehouse.gold.columns import GoldColumn, gold_column
 from lakehouse.gold.options import PLAIN, ColumnOptions, GoldOptions
 from lakehouse.lineage import Lineage, Name
@@ -34,18 +35,47 @@ def options_for(name: Name, said: Mapping[Name, GoldOptions]) -> GoldOptions | N
     )
 
 
-def said_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOptions:
-    """What the YAML of a table says: of the newest of its names that has one."""
-    candidates = (options_for(interval.name, said) for interval in reversed(lineage.intervals))
+def misspelled(said: Mapping[Name, GoldOptions], names: Iterable[Name]) -> list[str]:
+    """The names and patterns of YAMLs that mean no table of the source, but would in other letters: what they
+    say, such as a mask, holds for none.
+    """
+    known = sorted(set(names))
+    folded = {(name[0].casefold(), name[1].casefold()): name for name in known}
+    found = []
+    for name in sorted(said):
+        if any(options_for(one, {name: PLAIN}) is not None for one in known):
+            continue
+        likely = {(name[0].casefold(), name[1].casefold()): PLAIN}
+        meant = next((one for other, one in folded.items() if options_for(other, likely) is not None), None)
+        if meant is not None:
+            found.append(
+                f"{'.'.join(name)}: its YAML means no table, for the source has {'.'.join(meant)}: upper and "
+                "lower case are told apart"
+            )
+    return found
+
+
+def names_until(lineage: Lineage, at: Position | None) -> list[Name]:
+    """The names that a table has had up to `at` (None: to the end), the newest first; its first one in any
+    case.
+    """
+    first, *others = lineage.intervals
+    had = [interval.name for interval in others if at is None or interval.low <= at]
+    return [*reversed(had), first.name]
+
+
+def said_of(lineage: Lineage, said: Mapping[Name, GoldOptions], at: Position | None = None) -> GoldOptions:
+    """What the YAML of a table says: of the newest of its names up to `at` that has one."""
+    candidates = (options_for(name, said) for name in names_until(lineage, at))
     return next((options for options in candidates if options is not None), PLAIN)
 
 
-def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOptions:
+def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions], at: Position | None = None) -> GoldOptions:
     """The options of a table: what its YAML says, but that what hides a column hides it under
     every name that it ever had, but for names of which the YAML says something else: a RENAME at the source
-    shows nothing.
+    shows nothing. A RENAME above `at` is still to come.
     """
-    options = said_of(lineage, said)
+    options = said_of(lineage, said, at)
     hiding = {
         name.lower(): ColumnOptions(exclude=one.exclude, mask=one.mask, hash=one.hash)
         for name, one in options.columns.items()
@@ -65,13 +95,13 @@ def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOption
 
 
 def split_shards(
-    lineages: Iterable[Lineage], said: Mapping[Name, GoldOptions]
+    lineages: Iterable[Lineage], said: Mapping[Name, GoldOptions], at: Position | None = None
 ) -> tuple[list[Lineage], list[tuple[list[Lineage], GoldOptions]]]:
-    """The lineages that are tables of their own, and those that form a table together."""
+    """The lineages that are tables of their own at `at`, and those that form a table together."""
     alone: list[Lineage] = []
     together: dict[str, tuple[list[Lineage], GoldOptions]] = {}
     for lineage in lineages:
-        options = options_of(lineage, said)
+        options = options_of(lineage, said, at)
         if options.merged:
             others, shared = together.get(options.merged, ([], options))
             shared = structs.replace(shared, columns={**shared.columns, **options.columns})

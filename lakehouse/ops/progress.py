@@ -5,6 +5,7 @@ Members have the names that they have in the log. A place is (topic, incarnation
 tells the lives of a topic apart that was deleted and created again, and is "" where a source has none.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +17,22 @@ Place = tuple[str, str, int]
 Partition = tuple[str, int]
 Ranges = tuple[tuple[int, int], ...]
 """Numbers that were seen, as ascending ranges of which both ends are included."""
+
+
+def ranges_with(seen: Ranges, numbers: set[int]) -> Ranges:
+    """Ranges of numbers, with more numbers."""
+    ranges: list[tuple[int, int]] = []
+    for low, high in sorted([*seen, *((number, number) for number in numbers)]):
+        if ranges and low <= ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], max(ranges[-1][1], high)
+        else:
+            ranges.append((low, high))
+    return tuple(ranges)
+
+
+def size_of(seen: Ranges, count: int = 2**63 - 1) -> int:
+    """How many numbers from 1 to `count` are in ranges."""
+    return sum(max(0, min(high, count) - max(low, 1) + 1) for low, high in seen)
 
 
 class NextOffset(msgspec.Struct, frozen=True):
@@ -206,12 +223,41 @@ class LostRows(msgspec.Struct, frozen=True):
     seen: dict[str, Ranges] = {}
 
 
+class DividedStatement(msgspec.Struct, frozen=True, order=True):
+    """A statement that a connector tells in `parts`, one for each of its tables, all at one position; 0 where
+    it does not say how many: those that have come."""
+
+    position: Position
+    parts: int
+    told: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return 0 < self.parts <= len(self.told)
+
+    def joined(self, other: "DividedStatement | None") -> "DividedStatement":
+        """With what else has come at its position."""
+        if other is None:
+            return self
+        parts = self.parts and other.parts and max(self.parts, other.parts)
+        return DividedStatement(self.position, parts, tuple(sorted({*self.told, *other.told})))
+
+
+def joined_parts(
+    before: Iterable[DividedStatement], told: Mapping[Position, DividedStatement]
+) -> tuple[list[DividedStatement], set[Position]]:
+    """What has come of each, in order, and the places of those that are not whole."""
+    known = {one.position: one for one in before}
+    known |= {place: one.joined(known.get(place)) for place, one in told.items()}
+    return sorted(known.values()), {place for place, one in known.items() if not one.is_whole}
+
+
 class Transactions(msgspec.Struct, frozen=True):
     """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py). `closed` and `passed`
     tell the transactions that are whole: ids, and by the part before their number ranges of those that end in
     one. `waiting` are the snapshots whose last row has come, and maybe not all that was sent before it;
     `held` is the end of whole transactions that do not count before one that is under way. `drops`: what
-    each snapshot's statements drop."""
+    each snapshot's statements drop. `divided`: statements above `whole` that come in parts."""
 
     open: dict[str, OpenTransaction] = {}
     ends: tuple[tuple[str, int], ...] = ()
@@ -225,6 +271,7 @@ class Transactions(msgspec.Struct, frozen=True):
     held: Position | UnsetType = UNSET
     passed: dict[str, Ranges] | UnsetType = UNSET
     drops: tuple[tuple[Position, tuple[str, ...]], ...] | UnsetType = UNSET
+    divided: tuple[DividedStatement, ...] | UnsetType = UNSET
 
 
 class TableSnapshot(msgspec.Struct, frozen=True, order=True):

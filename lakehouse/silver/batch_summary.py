@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lakehouse.events import SETTLED, SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
+from lakehouse.events import SETTLED, SNAPSHOT_FLAG, SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
 from lakehouse.ops.progress import Shortfall, TableSnapshot
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
@@ -111,9 +111,10 @@ def _add_changes(summary: Summary, changes: Changes) -> None:
 
 
 def _add_snapshots(summary: Summary, changes: Changes) -> None:
-    columns = [changes[name] for name in ("database", "table", "position", "topic")]
-    for database, table, position, topic in zip(*columns, strict=True):
-        if topic == SNAPSHOT_TOPIC:
+    columns = [changes[name] for name in ("database", "table", "position", "topic", "flags")]
+    for database, table, position, topic, flags in zip(*columns, strict=True):
+        # rows of a part wait for no end
+        if topic == SNAPSHOT_TOPIC and SNAPSHOT_FLAG in (flags or ()):
             summary.begun.add(TableSnapshot(database, table, (*position[:4], 0, 0)))
 
 

@@ -3,7 +3,8 @@
     message, events ─EventWriter.write─▶ changes, others, and the bytes of images
 
 A change is a tuple in the order of CHANGE_COLUMNS (lakehouse/spark/silver/columns.py), anything else an
-OtherRow. Of the others, `kind` is schema_change, watermark, dead_letter; transaction: the END of one (`key`
+OtherRow. Of the others, `kind` is schema_change (`physical_table` its `parts`), watermark, dead_letter;
+transaction: the END of one (`key`
 its id, `physical_table` its number of rows, `position` that of its BEGIN, or the last of the epoch where its
 id does not tell it); transaction_row: a row of one that became no change
 (`physical_table` its number; no `key` where the record can't be read so far); snapshot_row: a flag, in `key`,
@@ -232,6 +233,7 @@ class EventWriter:
             table=event.table,
             commit_ts=event.commit_ts,
             position=event.position,
+            physical_table=event.parts,
             schema_kind=event.kind,
             ddl=event.ddl,
             primary_key=event.primary_key,

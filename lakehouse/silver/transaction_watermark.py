@@ -7,7 +7,8 @@
 A transaction is whole once all its numbers have been seen, however often; END records come in the binlog's
 order, so everything up to the last row of the first whole ones is there. A snapshot is whole with its last
 row. A DDL has no transaction: its position counts once nothing is open, and from the next batch or look into
-the topics on, when rows before it that were still on their way have come. Both speak of rows in other
+the topics on, when rows before it that were still on their way have come; one that comes in parts counts
+with the last of them. Both speak of rows in other
 partitions, of which a batch may have taken a part only: they count with a batch that leaves nothing unread. A
 transaction of which rows are missing, or that was never ended, holds what follows until a snapshot is whole
 above it, or a transaction of a later epoch has ended, of which no table is exact before a snapshot of its
@@ -29,7 +30,16 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from lakehouse.events import MIN_POSITION, Position, dropped, is_of_some_tables
-from lakehouse.ops.progress import LostRows, OpenTransaction, Ranges, Transactions
+from lakehouse.ops.progress import (
+    DividedStatement,
+    LostRows,
+    OpenTransaction,
+    Ranges,
+    Transactions,
+    joined_parts,
+    ranges_with,
+    size_of,
+)
 
 _REMEMBERED = 1000
 _LAST_ROW = 2**63 - 1
@@ -40,8 +50,9 @@ End = tuple[str, int]
 @dataclass(slots=True)
 class TransactionEvents:
     """What one batch tells: row numbers and the highest position by transaction, ENDs in order, where their
-    transactions began, begun and whole snapshots, what these drop, DDLs; `lost` records that can't be read so
-    far as to say whether they are rows, and of which transaction.
+    transactions began, begun and whole snapshots, what these drop, DDLs, those that are `divided` with the
+    texts of their parts; `lost` records that can't be read so far as to say whether they are rows, and of
+    which transaction.
     """
 
     rows: dict[str, tuple[set[int], Position]] = field(default_factory=dict)
@@ -51,6 +62,7 @@ class TransactionEvents:
     begun: set[Position] = field(default_factory=set)
     ddls: set[Position] = field(default_factory=set)
     drops: dict[Position, set[str]] = field(default_factory=dict)
+    divided: dict[Position, DividedStatement] = field(default_factory=dict)
     lost: int = 0
 
     def row(self, flags: Iterable[str], position: Position) -> None:
@@ -75,6 +87,13 @@ class TransactionEvents:
         id_ = id_in_epoch(id_, begin[0])
         self.ends.append((id_, count))
         self.begins[id_] = begin
+
+    def ddl(self, position: Position, statement: str, parts: int) -> None:
+        """A statement, or one of the `parts` of one; 0 where nothing tells how many there are."""
+        self.ddls.add(position)
+        if parts != 1:
+            one = DividedStatement(position, parts, (statement,))
+            self.divided[position] = one.joined(self.divided.get(position))
 
     def snapshot_statement(self, position: Position, statement: str | None) -> None:
         """A statement of a snapshot: what it drops tells whether it is one of all tables."""
@@ -156,9 +175,9 @@ def advance(
     places, lost = _ended(ends, late, open_, closed, lost=lost)
     snapshots = sorted({*before.snapshots, *fresh})
     held, whole = _held(before, places, None if complete else _under_way(begun, ended, snapshots))
-    ddls = [*(before.ddls if complete else ()), *(told.ddls if settled else ())]
-    whole += _counted(snapshots, ddls, _of_some(drops), [*open_.values()] if not ends else None)
-    highest = max(whole, default=None)
+    divided, partial = joined_parts(before.divided or (), told.divided)
+    ddls = {*(before.ddls if complete else ()), *(told.ddls if settled else ())} - partial
+    highest = max(whole + _counted(snapshots, ddls, drops, None if ends else open_.values()), default=None)
     return Transactions(
         open=open_,
         ends=tuple(end for end in ends if end[0] not in closed),
@@ -172,18 +191,20 @@ def advance(
         begun=tuple(sorted(begun)),
         held=max(held, default=UNSET),
         waiting=tuple(sorted(ended - fresh)) or UNSET,
+        divided=tuple(one for one in divided if highest is None or one.position > highest) or UNSET,
     )
 
 
 def _counted(
     snapshots: list[Position],
-    ddls: list[Position],
-    of_some: set[Position],
+    ddls: Collection[Position],
+    drops: Mapping[Position, Collection[str]],
     opened: Collection[OpenTransaction] | None,
 ) -> list[Position]:
     """How far whole snapshots and DDLs reach. DDLs, and snapshots of some tables, do where no END waits and
     no transaction is open (`opened`; None where one waits), but for those that a snapshot of all tables has.
     """
+    of_some = _of_some(drops)
     full = [place for place in snapshots if place not in of_some]
     last = max(full, default=MIN_POSITION)
     if opened is None or any(one.last >= last for one in opened):
@@ -280,7 +301,7 @@ class _Closed:
     def ranges(self) -> dict[str, Ranges]:
         ranges = {prefix: known for prefix, known in self._ranges.items() if prefix not in self._new}
         for prefix, numbers in self._new.items():
-            ranges[prefix] = _joined(self._ranges.get(prefix, ()), numbers)
+            ranges[prefix] = ranges_with(self._ranges.get(prefix, ()), numbers)
         left = sum(map(len, ranges.values())) - _REMEMBERED
         found = {}
         for prefix, known in ranges.items():
@@ -316,8 +337,8 @@ def _lost(before: LostRows, events: TransactionEvents) -> LostRows:
     """
     unknown, seen = before.unknown + events.lost, dict(before.seen)
     for id_ in seen.keys() & events.rows.keys():
-        joined = _joined(seen[id_], events.rows[id_][0])
-        unknown += _size(joined) - _size(seen[id_])
+        joined = ranges_with(seen[id_], events.rows[id_][0])
+        unknown += size_of(joined) - size_of(seen[id_])
         seen[id_] = joined
     return LostRows(unknown, dict(list(seen.items())[-_REMEMBERED:]))
 
@@ -340,7 +361,7 @@ def _ended(
     while ends:
         id_, count = ends[0]
         seen = open_[id_].seen if id_ in open_ else ()
-        missing = 0 if id_ in closed else count - _size(seen, count)
+        missing = 0 if id_ in closed else count - size_of(seen, count)
         if missing and (late <= 0 or missing > unknown):
             if _epoch(id_) == newest:
                 break
@@ -370,24 +391,8 @@ def _opened(before: Transactions, told: TransactionEvents) -> tuple[dict[str, Op
     closed.add_all(id_ for id_, begin in told.begins.items() if reached and begin <= reached)
     for id_, (numbers, highest) in told.rows.items():
         known = opened.get(id_, OpenTransaction((), highest))
-        opened[id_] = OpenTransaction(_joined(known.seen, numbers), max(known.last, highest))
+        opened[id_] = OpenTransaction(ranges_with(known.seen, numbers), max(known.last, highest))
     closed.add_all(id_ for id_, one in opened.items() if _is_passed(one, reached))
     # those without rows too: their numbers are between the others
     closed.add_all(id_ for id_, count in told.ends if not count and id_ not in opened)
     return {id_: one for id_, one in opened.items() if id_ not in closed}, closed
-
-
-def _joined(seen: Ranges, numbers: set[int]) -> Ranges:
-    """Ranges of numbers, with more numbers."""
-    ranges: list[tuple[int, int]] = []
-    for low, high in sorted([*seen, *((number, number) for number in numbers)]):
-        if ranges and low <= ranges[-1][1] + 1:
-            ranges[-1] = ranges[-1][0], max(ranges[-1][1], high)
-        else:
-            ranges.append((low, high))
-    return tuple(ranges)
-
-
-def _size(seen: Ranges, count: int = _LAST_ROW) -> int:
-    """How many numbers from 1 to `count` are in ranges."""
-    return sum(max(0, min(high, count) - max(low, 1) + 1) for low, high in seen)

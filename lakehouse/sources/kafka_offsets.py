@@ -11,6 +11,7 @@ a hole there is what transactions and compaction leave: control records, records
 overwritten keys.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -26,7 +27,8 @@ Start = str | Mapping[str, Mapping[str, int]]
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One checkpoint's life: its number, the topics it reads, of all that were ever read ids, incarnations
-    and next offsets, and the number of its last batch (-1: none is known).
+    and next offsets, and the number of its last batch (-1: none is known). `wanted` is a pattern of the names
+    that were asked for, be there such topics or not ("": it is not known).
     """
 
     stream: int = 0
@@ -35,6 +37,7 @@ class Reading:
     incarnations: dict[str, str] = field(default_factory=dict)
     following: dict[Partition, int] = field(default_factory=dict)
     batch: int = -1
+    wanted: str = ""
 
     def record(self) -> Read:
         """The reading as a record of the ops log."""
@@ -46,7 +49,14 @@ class Reading:
             incarnations=self.incarnations,
             next=tuple(TopicOffset(*place, offset) for place, offset in following),
             batch=UNSET if self.batch < 0 else self.batch,
+            wanted=self.wanted or UNSET,
         )
+
+    def waits_for(self, name: str) -> bool:
+        """Whether all that a topic has ever had is to be read: it was asked for before it was there, or has
+        been read.
+        """
+        return name in self.ids or bool(self.wanted and re.fullmatch(self.wanted, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,13 @@ def reading_of(record: Read | None) -> Reading | None:
         dict(record.incarnations),
         following=following,
         batch=-1 if record.batch is UNSET else record.batch,
+        wanted="" if record.wanted is UNSET else record.wanted,
     )
+
+
+def pattern_of(names: Iterable[str] | None, pattern: str | None) -> str:
+    """The topics that a configuration asks for, by `names` or a `pattern`, as one pattern."""
+    return pattern or "|".join(sorted(map(re.escape, names or ())))
 
 
 def created_anew(reading: Reading | None, topics: Iterable[Topic]) -> list[str]:
@@ -134,12 +150,13 @@ def begun(
     topics: Iterable[Topic],
     landed: Mapping[Place, int],
     first: Mapping[Partition, int],
+    wanted: str = "",
 ) -> Reading:
     """A reading with a new checkpoint. It continues where the previous one and bronze (`landed`: next
-    offsets) end, else at `first`.
+    offsets) end, else at `first`. `wanted`: the topics that are asked for now.
 
-    A topic that was created anew, or a partition that is new, is read from 0, so that what it lost in the
-    meantime is known.
+    A topic that was created anew or was waited for, or a partition that is new, is read from 0, so that what
+    it lost in the meantime is known.
     """
     topics = list(topics)
     incarnations, anew = incarnations_of(reading, topics), created_anew(reading, topics)
@@ -151,7 +168,7 @@ def begun(
     for topic in topics:
         fresh = (
             reading is not None
-            and topic.name in reading.ids
+            and reading.waits_for(topic.name)
             and (topic.name not in anew or has_another_id(reading, topic))
         )
         for number, (low, _) in topic.offsets.items():
@@ -160,24 +177,28 @@ def begun(
             known += [following[place]] if place in following else []
             following[place] = max(known, default=0 if fresh else first.get(place, low))
     stream = reading.stream + 1 if reading else 0
-    return Reading(stream, _names(topics), _ids(reading, topics), incarnations, following=following)
+    return Reading(
+        stream, _names(topics), _ids(reading, topics), incarnations, following=following, wanted=wanted
+    )
 
 
-def joined(reading: Reading, topics: Iterable[Topic]) -> Reading:
-    """The reading with new topics and partitions added: a new partition counts from 0, a new topic from its
-    start.
+def joined(reading: Reading, topics: Iterable[Topic], wanted: str = "") -> Reading:
+    """The reading with new topics and partitions added: a new partition counts from 0, and so does a topic
+    that was waited for; any other new topic counts from its start. `wanted`: the topics that are asked for
+    now.
     """
     following = dict(reading.following)
     topics = list(topics)
     for topic in topics:
         for number, (low, _) in topic.offsets.items():
-            following.setdefault((topic.name, number), 0 if topic.name in reading.ids else low)
+            following.setdefault((topic.name, number), 0 if reading.waits_for(topic.name) else low)
     return replace(
         reading,
         topics=_names(topics),
         ids=_ids(reading, topics),
         incarnations=incarnations_of(reading, topics),
         following=following,
+        wanted=wanted,
     )
 
 

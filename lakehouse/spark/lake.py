@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
+from lakehouse.spark.commit_files import small_table
 from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
@@ -107,6 +109,16 @@ class Lake:
         if self.exists(spark, layer, name):
             return self.read(spark, layer, name)
         return spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
+
+    def rows(self, spark: SparkSession, layer: str, name: str, columns: Sequence[str]) -> pa.Table | None:
+        """All rows of a small table, which cost no Spark job where it is a plain one on this machine's own
+        disk; None where it does not exist.
+        """
+        folder = self.folder(spark, layer, name)
+        found = None if folder is None else small_table(folder, columns)
+        if found is None and self.exists(spark, layer, name):
+            return self.read(spark, layer, name).select(*columns).toArrow()
+        return found
 
     def names(self, spark: SparkSession, layer: str, begin: str) -> list[str]:
         """The tables of a layer whose names begin so; none of an object store without a catalog, where

@@ -49,12 +49,6 @@ _SETTINGS = {
     "spark.sql.windowExec.buffer.in.memory.threshold": "64",
     "spark.python.daemon.module": "lakehouse.spark.pipeline.worker_daemon",
     "spark.ui.enabled": "false",
-    # what Spark keeps of past queries for its UI, the UI or not: a thousand plans as text with their metrics,
-    # jobs and stages, which were 16 MB of the 220 that lived after six minutes of a continuous run
-    "spark.sql.ui.retainedExecutions": "10",
-    "spark.ui.retainedJobs": "20",
-    "spark.ui.retainedStages": "20",
-    "spark.ui.retainedTasks": "1000",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

@@ -358,7 +358,8 @@ def _address(base: str, value: Any) -> Address:
     return Address(base, data)
 
 
-def _label(column_type: ColumnType, value: Any) -> Label:
+def _label(column_type: ColumnType, value: Any) -> Label | str:
+    """A SET of no labels is empty text, which may be a label of an ENUM; an ENUM's error value is not."""
     if type(value) is int and value == 0 and column_type.family == "enum":
         return Label(0, "")
     text, members = _text(value), column_type.members
@@ -368,7 +369,7 @@ def _label(column_type: ColumnType, value: Any) -> Label:
     if text and not all(word in members for word in words):
         raise ValueError("not a label")
     if column_type.family == "set":
-        return Label(labels_mask(words, members), text)
+        return text and Label(labels_mask(words, members), text)
     return Label(members.index(text) + 1 if text in members else 0, text)
 
 

@@ -46,6 +46,7 @@ from lakehouse.values.scalars import (
 from lakehouse.values.told_bytes import (
     integer_text,
     read_canal_text,
+    read_debezium_binary,
     read_told_binary,
     read_told_bits,
     read_told_json,
@@ -248,20 +249,29 @@ def _ticks(column_type: ColumnType, modes: Modes, adaptive: str) -> int:
 
 
 def _read_datetime(column_type: ColumnType, modes: Modes) -> Rule:
-    """Milliseconds to DATETIME(3), microseconds above, as if UTC; ISO text in mode `isostring`."""
+    """Milliseconds to DATETIME(3), microseconds above, as if UTC; ISO text in mode `isostring`. Mode
+    `connect` cuts more than three decimals: no column holds that.
+    """
     ticks = _ticks(column_type, modes, "adaptive_time_microseconds")
     digits = {3: "milliseconds", 6: "microseconds"}.get(column_type.length or 0, "auto")
+    is_cut = (column_type.length or 0) > 3
 
     def moment(value: Any) -> Any:
         if type(value) is str:
             return value.replace("T", " ").removesuffix("Z")
-        if type(value) is not int:
+        unit, count = ticks, value
+        if type(value) is dict:
+            unit, count = 1_000, value.get("milliseconds")
+        if type(count) is not int:
             return value
         try:
-            seconds, rest = divmod(whole_nanoseconds(value) if ticks == 1_000_000_000 else value, ticks)
-            return (_EPOCH + timedelta(0, seconds, rest * 1_000_000 // ticks)).isoformat(" ", digits)
+            seconds, rest = divmod(whole_nanoseconds(count) if unit == 1_000_000_000 else count, unit)
+            told = _EPOCH + timedelta(0, seconds, rest * 1_000_000 // unit)
         except (OverflowError, ValueError):
             return value
+        if unit == 1_000 and is_cut:
+            return {"text": told.isoformat(" ", "milliseconds")}
+        return told.isoformat(" ", digits)
 
     return moment
 
@@ -289,6 +299,8 @@ def _read_time(column_type: ColumnType, modes: Modes) -> Rule:
             return told(value)
         millis = value.get("milliseconds") if type(value) is dict else value if ticks == 1_000 else None
         if type(millis) is int:
+            if digits > 3:
+                return {"text": duration_text(millis * 1_000)}
             whole = whole_milliseconds(millis, digits)
             return {"milliseconds": millis} if whole is None else told(duration_text(whole * 1_000))
         if type(value) is not int:
@@ -315,22 +327,6 @@ def _read_uuid(column_type: ColumnType, modes: Modes) -> Rule | None:
         return (whole_uuid(value) or {"text": value}) if is_uuid else value
 
     return uuid
-
-
-def _read_binary(_: ColumnType, modes: Modes) -> Rule | None:
-    mode = modes.get("binary.handling.mode", "base64")
-    if mode == "hex":
-        return _from_hex
-    if mode == "base64-url-safe":
-        return lambda value: value.replace("-", "+").replace("_", "/") if type(value) is str else value
-    return None
-
-
-def _from_hex(value: Any) -> Any:
-    try:
-        return text_of(bytes.fromhex(value)) if type(value) is str else value
-    except ValueError:
-        return value
 
 
 def _read_geometry(_: ColumnType, __: Modes) -> Rule:
@@ -368,7 +364,7 @@ _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
     "timestamp": _read_timestamp,
     "time": _read_time,
     "year": lambda _, __: year,
-    "binary": _read_binary,
+    "binary": read_debezium_binary,
     "geometry": _read_geometry,
     "vector": _read_vector,
 }
@@ -394,6 +390,6 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "vector": read_told_vector,
         "timestamp": _read_zoned,
     },
-    "ticdc-debezium": _DEBEZIUM | {"decimal": _read_tidb_decimal},
+    "ticdc-debezium": _DEBEZIUM | {"decimal": _read_tidb_decimal, "binary": lambda _, __: None},
     "debezium": _DEBEZIUM | {"decimal": _read_native_decimal, "text": _read_uuid},
 }

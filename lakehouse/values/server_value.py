@@ -179,13 +179,15 @@ def rounded(moment: Moment, digits: int, *, rounds: bool) -> Moment:
 
 
 def _text_integer(text: str, server: str) -> int:
-    """MariaDB reads the whole digits (`1.9` is 1), MySQL and TiDB the number, rounded (2)."""
-    text = text.lstrip(_SPACES)
+    """MariaDB reads the whole digits (`1.9` is 1) as a signed number of 64 bits, MySQL and TiDB the number,
+    rounded (2). Of spaces MySQL skips blanks and tabs alone.
+    """
+    text = text.lstrip(" \t" if server == "mysql" else _SPACES)
     found = (_INTEGER if server == "mariadb" else _NUMBER).match(text)
     if not found:
         return 0
     return (
-        int(found[0])
+        _within_int64(int(found[0]))
         if server == "mariadb"
         else int(Decimal(found[0]).quantize(_ONE, context=Context(prec=100_100, rounding=ROUND_HALF_UP)))
     )
@@ -236,7 +238,7 @@ def as_text(cell: Cell, server: str) -> str:
 
 def real_text(number: float, server: str) -> str:
     """A FLOAT or DOUBLE as text: MySQL and MariaDB print a FLOAT with six digits and use an exponent outside
-    1e-15…1e15.
+    1e-15…1e15, but for a number with digits behind its point.
     """
     if isinstance(number, Fixed):
         return f"{number:.{number.scale}f}"
@@ -247,7 +249,7 @@ def real_text(number: float, server: str) -> str:
     mantissa = "".join(map(str, digits))
     point = len(mantissa) + int(exponent)
     minus = "-" if sign and number else ""
-    if server == "tidb" or -15 < point <= 15 or not number:
+    if server == "tidb" or -15 < point <= 15 or 0 < point < len(mantissa) or not number:
         return minus + f"{abs(Decimal(shortest)).normalize():f}"
     rest = f".{mantissa[1:]}" if len(mantissa) > 1 else ""
     return f"{minus}{mantissa[0]}{rest}e{point - 1}"

@@ -140,26 +140,34 @@ _DELIMITED = re.compile(
     re.ASCII,
 )
 _EXPONENT = re.compile(r"[eE][+-]?\d", re.ASCII)
-_TIME = re.compile(r"(-?)(?:(\d+)\s+)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d*))?", re.ASCII)
+# days only where two characters follow: `1 2` is a second, with something behind it
+_CLOCK = r"(?:(\d+)\s+(?=\d.))?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d*))?"
+_TIME = re.compile("(-?)" + _CLOCK, re.ASCII)
+_SIGNED_TIME = re.compile(r"([+-]?)\s*" + _CLOCK, re.ASCII)
+_FRACTION_ALONE = re.compile(r"\A-?(?=\.\d)", re.ASCII)
+_LAST_CLOCK = (1 << 32) - 1
 
 
-def parse_moment(text: str, *, rounds: bool) -> Moment:
+def parse_moment(text: str, server: str, *, rounds: bool) -> Moment:
     """The moment that a server reads from any text; ZERO where it reads none. What follows a date
-    is ignored.
+    is ignored. Of a year's digits two lack their century, and one does at TiDB.
     """
     text = text.strip()
     bare = _UNDELIMITED.match(text)
     if bare:
-        return _packed(bare[1].replace("T", ""), bare[2] or "", rounds=rounds)
+        return _packed(bare[1].replace("T", ""), bare[2] or "", server, rounds=rounds)
     parts = _DELIMITED.match(text)
     if not parts:
         return ZERO
     numbers = [int(part or 0) for part in parts.groups()[:6]]
-    return _checked(numbers, len(parts[1]), parts[7] or "", rounds=rounds)
+    width = len(parts[1])
+    return _checked(numbers, 2 if server == "tidb" and width == 1 else width, parts[7] or "", rounds=rounds)
 
 
-def _packed(digits: str, fraction: str, *, rounds: bool) -> Moment:
-    """`20240102`, `240102030405`: no delimiters, fields of fixed width."""
+def _packed(digits: str, fraction: str, server: str, *, rounds: bool) -> Moment:
+    """`20240102`, `240102030405`: no delimiters, fields of fixed width. To MySQL what stands behind the point
+    of a date is its hour.
+    """
     width = 4 if len(digits) in (4, 8) or len(digits) >= 14 else 2
     fields = [
         digits[:width],
@@ -168,13 +176,15 @@ def _packed(digits: str, fraction: str, *, rounds: bool) -> Moment:
     if len(fields) < 3:
         return ZERO
     numbers = [int(field) for field in fields]
+    if server == "mysql" and fraction and len(fields) < 6:
+        numbers.append(int(fraction))
     return _checked(
         numbers + [0] * (6 - len(numbers)), width, fraction if len(fields) == 6 else "", rounds=rounds
     )
 
 
 def _checked(numbers: list[int], year_width: int, fraction: str, *, rounds: bool) -> Moment:
-    if year_width <= 2 and any(numbers):
+    if year_width == 2 and any(numbers):
         numbers[0] += 2000 if numbers[0] < 70 else 1900
     micro, carry = _micro(fraction, rounds=rounds)
     parts = [*numbers, micro]
@@ -221,7 +231,7 @@ def _full_number(number: int) -> int | None:
     for low, high, offset, factor in (
         (101, 691231, 20000000, 1000000),
         (700101, 991231, 19000000, 1000000),
-        (991232, 99991231, 0, 1000000),
+        (10000101, 99991231, 0, 1000000),
         (101000000, 691231235959, 20000000000000, 1),
         (700101000000, 991231235959, 19000000000000, 1),
     ):
@@ -230,26 +240,44 @@ def _full_number(number: int) -> int | None:
     return None
 
 
-def parse_duration(text: str, *, rounds: bool) -> int:
+def parse_duration(text: str, server: str) -> int:
     """The microseconds that a server reads from any text as TIME: `11:12`, `1 02:03:04`, `111213`, a whole
     date and time. 0 where it reads none. TIME's bound is not applied.
     """
+    rounds = server != "mariadb"
     text = text.strip()
-    if (
-        len(text) >= 12
-        and (_UNDELIMITED.match(text) or " " in text or "T" in text)
-        and (moment := parse_moment(text, rounds=rounds)) != ZERO
-    ):
-        return time_of_day(moment)
-    parts = _TIME.match(text)
+    if len(text) >= 12 and (whole := _of_moment(text, server, rounds=rounds)) is not None:
+        return whole
+    if server == "mysql":
+        text = _FRACTION_ALONE.sub(r"\g<0>0", text)
+    parts = (_SIGNED_TIME if server == "mariadb" else _TIME).match(text)
     if not parts or _EXPONENT.match(text, parts.end()):
         return 0
     hours, minutes, seconds = int(parts[3]), int(parts[4] or 0), int(parts[5] or 0)
     if parts[4] is None and parts[2] is None:
+        if hours > _LAST_CLOCK and server != "tidb":
+            return 0
         hours, minutes, seconds = clock(hours)
     micro, carry = _micro(parts[6] or "", rounds=rounds)
     micros = duration(int(parts[2] or 0) * 24 + hours, minutes, seconds, micro + carry * 1_000_000)
-    return -micros if parts[1] else micros
+    return -micros if parts[1] == "-" else micros
+
+
+def _of_moment(text: str, server: str, *, rounds: bool) -> int | None:
+    """The time of a date and time, 0 of one that no calendar has; None of text that is none. MySQL takes one
+    with delimiters for it only where it has a space, and one without them only where it is whole.
+    """
+    bare = _UNDELIMITED.match(text)
+    if not (bare or " " in text or ("T" in text and server != "mysql")):
+        return None
+    moment = parse_moment(text, server, rounds=rounds)
+    if moment == ZERO:
+        parts = _DELIMITED.match(text)
+        return 0 if parts and parts[4] and server != "tidb" else None
+    if bare and server == "mysql" and len(bare[1]) < 12:
+        return None
+    cut = parse_moment(text, server, rounds=False)
+    return time_of_day(cut) + (cut != moment)
 
 
 def duration_of_number(number: int, micro: int) -> int:

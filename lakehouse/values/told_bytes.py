@@ -1,16 +1,20 @@
-"""Values that came as bytes in base64, `{"base64": …}`, whose kind or charset the message does not tell: the
-column's type does. Each rule returns the value itself where it can't read it.
+"""Values that came as bytes in base64, `{"base64": …}`, whose kind or charset the message does not tell, and
+bytes as text that may be of hex: the column's type tells them. Each rule returns the value itself where it
+can't read it.
 """
 
+import functools
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.schema import ColumnType
 from lakehouse.values.charsets import decode_text
 from lakehouse.values.mysql_json import json_text
-from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, vector_text
+from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, text_of, vector_text
 
 Modes = Mapping[str, str]
+_BYTES_IN_HEX = re.compile(r"(?:[0-9a-f]{2})+", re.A)
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 
@@ -106,3 +110,37 @@ def read_told_vector(_: ColumnType, __: Modes) -> Rule:
         return value if data is None or len(data) % 4 else vector_text(bytes_vector(data))
 
     return vector
+
+
+def read_debezium_binary(column_type: ColumnType, modes: Modes) -> Rule | None:
+    mode = modes.get("binary.handling.mode")
+    if mode == "hex":
+        return _from_hex
+    if mode == "base64-url-safe":
+        return lambda value: value.replace("-", "+").replace("_", "/") if type(value) is str else value
+    return None if mode == "base64" else functools.partial(_hex_or_base64, column_type)
+
+
+def may_be_hex(value: Any) -> bool:
+    return type(value) is str and _BYTES_IN_HEX.fullmatch(value) is not None
+
+
+def _hex_or_base64(column_type: ColumnType, value: Any) -> Any:
+    """Bytes where the mode is not said: base64, unless only hex has that many bytes. What may be either is no
+    value of the column.
+    """
+    if not may_be_hex(value):
+        return value
+    longest = column_type.length if column_type.base in ("binary", "varbinary") else None
+    as_hex, as_base64 = len(value) // 2, len(value) // 4 * 3
+    if len(value) % 4 or (longest is not None and as_base64 > longest):
+        return _from_hex(value)
+    is_too_short = column_type.base == "binary" and as_hex < (longest or 0)  # BINARY(n) has n bytes
+    return value if is_too_short or (longest is not None and as_hex > longest) else {"text": value}
+
+
+def _from_hex(value: Any) -> Any:
+    try:
+        return text_of(bytes.fromhex(value)) if type(value) is str else value
+    except ValueError:
+        return value

@@ -9,7 +9,7 @@ of a bucket of rows.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -124,6 +124,19 @@ class Comparison:
         texts = self.texts(row)
         return key_hash([texts[place] for place in self.keys] if self.keys else texts)
 
+    def key_of(self, values: Canonical) -> str:
+        """The same, by the canonical values of the key's cells alone."""
+        texts = (self._compared[place] for place in self.keys)
+        return key_hash(
+            [None if value is None else text(value) for text, value in zip(texts, values, strict=True)]
+        )
+
+    @property
+    def of_keys(self) -> "Comparison":
+        """The comparison of the key's cells alone."""
+        cells = tuple(self.cells[place] for place in self.keys)
+        return replace(self, cells=cells, keys=tuple(range(len(cells))))
+
     def shown(self, row: Canonical) -> list[str | None]:
         """What is kept of each cell: a digest, or with `values` its text."""
         texts = self.texts(row)
@@ -166,8 +179,13 @@ class Comparison:
         cells = ", ".join(read_sql(cell) for cell in self.cells)
         if buckets is None or len(buckets) > _LISTED:
             return f"SELECT {cells} FROM {self._table} WHERE {self._where(where)}"
-        listed = ", ".join(map(str, buckets))
-        return f"SELECT {cells} FROM {self._table} WHERE ({where}) AND {self.bucket_sql} IN ({listed})"
+        return f"SELECT {cells} FROM {self._table} WHERE ({where}) AND {self.in_buckets_sql(buckets)}"
+
+    def in_buckets_sql(self, buckets: Sequence[int]) -> str:
+        """The condition of the rows of some buckets; of very many of them, of all rows."""
+        if len(buckets) > _LISTED:
+            return "1 = 1"
+        return f"{self.bucket_sql} IN ({', '.join(map(str, buckets))})"
 
     def read_sql(self, where: str) -> str:
         """The cells that have to be read, and those that tell the row; NULL for all others."""

@@ -164,6 +164,17 @@ def test_after_a_row_of_an_incremental_snapshot_nothing_is_known() -> None:
     assert what(snapshot(at(0, 2), "snapshot=incremental"), insert(at(0, 3))) is None
 
 
+def test_a_delete_of_an_incremental_snapshot_says_nothing_of_the_changes_around_it() -> None:
+    gone = Change(
+        at(0, 3), "delete", {"id": 7}, None, "canonical", flags=("snapshot", "snapshot=incremental")
+    )
+
+    assert what(gone) is None
+    assert what(insert(at(0, 2)), gone, insert(at(0, 4))) is None
+    assert what(insert(at(0, 1)), delete(at(0, 2)), gone) is None
+    assert what(insert(at(0, 2)), gone, delete(at(0, 4))) is None
+
+
 def test_floating_point_is_not_compared() -> None:
     changed = Change(at(0, 3), "update", image("a", 0.1), image("b", 0.2), "canonical")
 

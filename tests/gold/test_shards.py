@@ -8,7 +8,7 @@ from lakehouse.gold.columns import GoldColumn, gold_column, gold_columns, type_r
 from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import ColumnOptions, GoldOptions
 from lakehouse.gold.own_columns import SHARD, own_columns, remade
-from lakehouse.gold.shards import aligned, options_for, options_of, said_of, split_shards
+from lakehouse.gold.shards import aligned, misspelled, options_for, options_of, said_of, split_shards
 from tests.support.feeds import TiCDC
 
 MERGED = GoldOptions(merged="shop.orders")
@@ -44,6 +44,17 @@ def test_a_name_has_its_own_options_before_those_of_a_pattern_and_a_star_stays_w
         None,
         None,
     ]
+
+
+def test_a_yaml_that_means_no_table_but_in_other_letters_is_told() -> None:
+    names = [("shop", "orders"), ("shop", "o_1"), ("shop", "Items")]
+    said = dict.fromkeys([("shop", "Orders"), ("shop", "O_*"), ("shop", "Items"), ("shop", "later")], MERGED)
+
+    assert misspelled(said, names) == [
+        f"{name}: its YAML means no table, for the source has {meant}: upper and lower case are told apart"
+        for name, meant in [("shop.O_*", "shop.o_1"), ("shop.Orders", "shop.orders")]
+    ]
+    assert misspelled(said, [*names, ("shop", "Orders"), ("shop", "O_7")]) == [], "names may differ in case"
 
 
 def test_shards_of_one_yaml_are_one_table_and_others_are_alone() -> None:

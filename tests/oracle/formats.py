@@ -130,12 +130,20 @@ def told_apart(log: list[Logged]) -> Iterator[Logged]:
 
 
 def batches(messages: list[Message]) -> Iterator[list[Message]]:
-    """One by one; but the parts into which a connector cuts one statement, at one place, come together."""
+    """One by one; but the parts into which a connector cuts a statement over several databases come together:
+    nothing in the first ones tells that there are others.
+    """
+    places: dict[int, tuple[str, int]] = {}
+    databases: dict[tuple[str, int], set[str]] = {}
+    for number, message in enumerate(messages):
+        if message.topic == "s":
+            source = json.loads(message.value or b"")["source"]
+            place = places[number] = source["file"], source["pos"]
+            databases.setdefault(place, set()).add(source["db"])
+    together = {place for place, names in databases.items() if len(names) > 1}
 
     def place_of(numbered: tuple[int, Message]) -> Any:
-        number, message = numbered
-        source = json.loads(message.value or b"null")["source"] if message.topic == "s" else {}
-        return (source["file"], source["pos"]) if source else number
+        return place if (place := places.get(numbered[0])) in together else numbered[0]
 
     yield from ([message for _, message in found] for _, found in groupby(enumerate(messages), key=place_of))
 

@@ -15,7 +15,7 @@ from lakehouse.events import DDL, Message
 from lakehouse.formats import order_of
 from lakehouse.formats.snapshot.encode import messages as messages_of
 from lakehouse.formats.snapshot.records import Place as RecordPlace
-from lakehouse.formats.snapshot.records import RowsRecord, TableRecord, read_record
+from lakehouse.formats.snapshot.records import Record, read_record
 from lakehouse.sources.database import SESSION, DatabaseSettings, connect
 from lakehouse.sources.dumps.files import LocalDump
 from lakehouse.sources.dumps.read import find_dump
@@ -63,7 +63,7 @@ class Taken(NamedTuple):
     runner: Runner
     at: int
     path: Path
-    live: list[RowsRecord | TableRecord]
+    live: list[Record]
 
 
 def taken(server: Server, seed: int, path: Path) -> Taken:
@@ -88,7 +88,7 @@ def taken(server: Server, seed: int, path: Path) -> Taken:
     return Taken(runner, at, path, live)
 
 
-def read_live(server: MariaDb, databases: tuple[str, ...]) -> list[RowsRecord | TableRecord]:
+def read_live(server: MariaDb, databases: tuple[str, ...]) -> list[Record]:
     """The records of all tables, read in chunks of few rows, also ahead; their place is told later."""
     nowhere = RecordPlace(file="b.000001", offset=4)
     kind, settings = MariaDbServer(), DatabaseSettings("127.0.0.1", "root", port=server.port, tls="off")

@@ -78,6 +78,35 @@ def test_a_ddl_counts_from_the_next_batch_on_and_only_while_nothing_is_open() ->
     assert advance(opened, TransactionEvents(ends=[("t", 1)])).whole == ddl
 
 
+def test_a_statement_that_comes_in_parts_counts_with_the_last_of_them_or_with_what_follows() -> None:
+    place, behind = (0, 1, 500, 1, 0, 0), (0, 1, 600, 1, 0, 0)
+
+    def told(*parts: tuple[str, int]) -> TransactionEvents:
+        events = TransactionEvents()
+        for statement, count in parts:
+            events.ddl(place, statement, count)
+        return events
+
+    # the first one comes twice: the connector died behind it
+    first = stored(advance(None, told(("a TO x", 2), ("a TO x", 2)), settled=True))
+    assert first.whole is None
+    assert (waits(first, looked=True), advance(first, told(("a TO x", 2)), settled=True).whole) == (
+        False,
+        None,
+    )
+    both = advance(first, told(("b TO a", 2)))
+    assert (both.whole, both.divided) == (place, UNSET)
+    assert advance(first, TransactionEvents(ddls={behind}), settled=True).whole == behind
+    assert advance(None, told(("a TO x", 2), ("b TO a", 2)), settled=True).whole == place
+
+    # of these nothing tells how many there are
+    unknown = advance(None, told(("a TO d.x", 0), ("d.x TO a", 0)), settled=True)
+    assert (unknown.whole, advance(unknown, TransactionEvents(ddls={behind}), settled=True).whole) == (
+        None,
+        behind,
+    )
+
+
 def test_a_snapshot_is_whole_with_its_last_row() -> None:
     told = TransactionEvents()
     told.row(("snapshot", "snapshot=first"), (0, 1, 300, 0, 0, 1))

@@ -24,6 +24,7 @@ from lakehouse.sources.kafka_offsets import (
     has_more,
     incarnations_of,
     joined,
+    pattern_of,
     reading_of,
     unread,
 )
@@ -251,6 +252,25 @@ def test_a_new_partition_counts_from_nought_and_a_new_topic_from_its_start() -> 
         (lost.place, lost.first, lost.end)
         for lost in deleted(grown, [Topic("t", "a", {0: (0, 9), 1: (3, 8)})])
     ] == [(("t", "a", 1), 0, 3)]
+
+
+def test_a_topic_that_was_waited_for_counts_from_nought_and_one_that_was_not_from_its_start() -> None:
+    """What retention takes of a topic before it is listed for the first time is lost, unless nobody wanted it
+    until now.
+    """
+    new, asked = Topic("d.u", "b", {0: (40, 50)}), pattern_of(["t", "d.u"], None)
+    patterns = {asked: 0, pattern_of(None, "t|d[.].*"): 0, pattern_of(["t", "dxu"], None): 40}
+    for before, start in patterns.items():
+        read = reading_of(begun(None, [topic(p0=9)], {}, {}, wanted=before).record())
+        assert read is not None
+
+        grown = joined(read, [topic(p0=9), new], asked)
+        again = begun(read, [topic(p0=9), new], {}, {}, wanted=asked)
+
+        assert (grown.following["d.u", 0], again.following["d.u", 0]) == (start, start)
+        assert grown.wanted == again.wanted == asked
+        losses = [(lost.first, lost.end) for lost in deleted(grown, [new])]
+        assert losses == ([(0, 40)] if start == 0 else [])
 
 
 def test_a_watermark_waits_for_as_many_partitions_as_the_configuration_says() -> None:

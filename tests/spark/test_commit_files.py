@@ -1,5 +1,6 @@
 """Commits read from Delta's log on disk against what DESCRIBE HISTORY tells of the same table."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse.ops.records.operators import Rebuild
-from lakehouse.spark.commit_files import newest_commits
+from lakehouse.spark.commit_files import newest_commits, small_table
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import reads_own_files
@@ -58,6 +59,67 @@ def test_commits_behind_a_gap_are_not_told(spark: Any, lake: Lake) -> None:
 
     assert [one.version for one in newest_commits(folder)] == [3, 2]
     assert list(newest_commits(folder.parent / "none")) == []
+
+
+CHANGES = [
+    "INSERT INTO {t} SELECT id, CAST(id AS STRING) FROM range(3)",
+    "UPDATE {t} SET v = concat(v, 'c') WHERE id = 1",
+    "DELETE FROM {t} WHERE id = 2",
+    "OPTIMIZE {t}",
+    "RESTORE TABLE {t} TO VERSION AS OF {some}",
+]
+
+
+def rows_of(spark: Any, lake: Lake, name: str) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, lake.read(spark, "ops", name).select("v", "id").collect()))
+
+
+def read_here(lake: Lake, name: str) -> list[tuple[Any, ...]] | None:
+    found = small_table(Path(lake.path("ops", name)), ("v", "id"))
+    return None if found is None else sorted(zip(*found.to_pydict().values(), strict=True))
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_rows_read_here_are_those_that_delta_reads(spark: Any, lake: Lake, every: int) -> None:
+    """With a checkpoint every few commits, whose names and older commits are there or cleaned up."""
+    chance, name, ref = random.Random(every), "t", lake.ref("ops", "t")
+    frame = spark.range(5).withColumn("v", F.lit("a"))
+    frame.write.format("delta").option("delta.checkpointInterval", every).save(lake.path("ops", name))
+    log = Path(lake.path("ops", name), "_delta_log")
+    for _ in range(10):
+        some = max(0, next(newest_commits(log.parent)).version - 1)
+        spark.sql(chance.choice(CHANGES).format(t=ref, some=some)).collect()
+        rows = rows_of(spark, lake, name)
+        assert read_here(lake, name) == rows
+    last = max(log.glob("*.checkpoint.parquet")).name[:20]
+    for path in log.glob("*.json"):
+        if path.name[:20] <= last and path.name[:20] < max(log.glob("*.json")).name[:20]:
+            path.unlink()
+    assert read_here(lake, name) == rows
+
+
+def test_a_table_that_only_delta_can_read_is_left_to_it(spark: Any, lake: Lake) -> None:
+    plain = spark.range(5).withColumn("v", F.lit("a b"))
+    for name in ("gap", "split", "mapped", "gone", "grown"):
+        writer = plain.write.format("delta").partitionBy(*(["v"] if name == "split" else []))
+        writer.option("delta.columnMapping.mode", "name" if name == "mapped" else "none")
+        writer.save(lake.path("ops", name))
+        lake.append(plain, "ops", name)
+        lake.append(plain, "ops", name)
+    folder = Path(lake.path("ops", "gap"))
+    assert read_here(lake, "gap") == rows_of(spark, lake, "gap")
+    (folder / "_delta_log" / f"{1:020d}.json").unlink()
+    next(Path(lake.path("ops", "gone")).glob("*.parquet")).unlink()
+    spark.sql(f"ALTER TABLE {lake.ref('ops', 'grown')} ADD COLUMNS (w INT)").collect()
+
+    for name in ("gap", "split", "mapped", "gone"):
+        assert read_here(lake, name) is None, name
+    assert read_here(lake, "grown") == rows_of(spark, lake, "grown")
+    assert small_table(Path(lake.path("ops", "grown")), ("id", "w")) is None
+    told = lake.rows(spark, "ops", "grown", ("id", "w"))
+    assert told is not None
+    assert told.num_rows == 15
+    assert lake.rows(spark, "ops", "none", ("id",)) is None
 
 
 def test_a_folder_that_is_none_of_this_process_is_not_looked_at(spark: Any, lake: Lake) -> None:

@@ -40,14 +40,6 @@ def test_a_session_that_is_not_ours_stays_as_it_is(spark: Any) -> None:
         assert other.conf.get(SETTING) == "CODEGEN_ONLY"
 
 
-def test_spark_keeps_few_past_queries() -> None:
-    """A thousand plans, jobs and stages were a part of the live heap of a continuous run."""
-    settings = local_settings()
-
-    assert int(settings["spark.sql.ui.retainedExecutions"]) <= 10
-    assert all(int(settings[f"spark.ui.retained{what}"]) <= 20 for what in ("Jobs", "Stages"))
-
-
 def test_a_window_holds_few_rows_that_can_not_be_spilled() -> None:
     """3,500 rows of 320 KB ended a driver of 1 GB with an OutOfMemoryError. Needs no session."""
     assert int(local_settings()["spark.sql.windowExec.buffer.in.memory.threshold"]) <= 64

@@ -16,6 +16,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
@@ -377,16 +378,16 @@ def debezium(event: Logged, name: str = "s", zone: str = "UTC") -> Iterator[Sent
         body = {"before": None, "after": None, "source": source, "op": "t", "ts_ms": 1, "transaction": None}
         yield Sent(f"{name}.{event.schema}.{event.table}", None, dumps(body))
     elif event.op == "ddl":
-        for statement in one_by_one(event.query):
+        for database, tables, statement in one_by_one(event):
             told: dict[str, Any] = {
-                "databaseName": event.schema,
+                "source": {**source, "db": database, "table": tables},
+                "ts_ms": 1,
+                "databaseName": database,
                 "schemaName": None,
                 "ddl": statement,
                 "tableChanges": [],
             }
-            yield Sent(
-                name, dumps({"databaseName": event.schema}), dumps({"source": source, "ts_ms": 1, **told})
-            )
+            yield Sent(name, dumps({"databaseName": database}), dumps(told))
     else:
         for number, pair in enumerate(event.pairs):
             order = {
@@ -398,16 +399,27 @@ def debezium(event: Logged, name: str = "s", zone: str = "UTC") -> Iterator[Sent
             yield from debezium_row(event, pair, head, f"{name}.{event.schema}.{event.table}", zone)
 
 
-def one_by_one(query: str) -> list[str]:
-    """A connector tells RENAME and DROP of several tables as one statement for each, all at one place."""
+def one_by_one(event: Logged) -> Iterator[tuple[str, str, str]]:
+    """A connector tells RENAME and DROP of several tables as one statement for each, all at one place: the
+    database, the tables of that database that come in a row (of a RENAME the new ones), and the statement.
+    """
+    query = event.query
     verb = re.match(r"RENAME TABLE |DROP TABLE (IF EXISTS )?", query)
-    table = r"(?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*`"
-    parts = (
-        re.findall(rf"{table} TO {table}" if query.startswith("RENAME") else table, query[verb.end() :])
-        if verb
-        else []
-    )
-    return [f"{verb[0]}{part}" for part in parts] if verb and len(parts) > 1 else [query]
+    name = r"`(?:[^`]|``)*`"
+    table = rf"(?:({name})\.)?({name})"
+    pattern = rf"(?:{name}\.)?{name} TO {table}" if query.startswith("RENAME") else table
+    parts = list(re.finditer(pattern, query[verb.end() :])) if verb else []
+    if verb is None or (len(parts) < 2 and not query.startswith("RENAME")):
+        yield event.schema, event.table, query
+        return
+    for database, group in groupby(parts, key=lambda part: _unquoted(part[1]) or event.session):
+        several = list(group)
+        tables = ",".join(dict.fromkeys(_unquoted(part[2]) for part in several))
+        yield from ((database, tables, f"{verb[0]}{part[0]}") for part in several)
+
+
+def _unquoted(name: str | None) -> str:
+    return (name or "")[1:-1].replace("``", "`")
 
 
 def transaction_record(event: Logged, id_: str, name: str) -> Sent:

@@ -89,7 +89,7 @@ class Memory:
         told = TransactionEvents()
         for message, event in events_of(self._noted(messages, told), self.format, self.options):
             if isinstance(event, SchemaChange) and event.kind == "ddl":
-                told.ddls.add(event.position)
+                told.ddl(event.position, event.ddl or "", event.parts)
             elif isinstance(event, SchemaChange) and event.kind == "snapshot":
                 told.snapshot_statement(event.position, event.ddl)
             elif isinstance(event, RowChange):

@@ -206,10 +206,10 @@ def test_t95_columns_in_old_that_have_not_changed_do_no_harm() -> None:
         pytest.param("DATETIME(6)", 1700000000123456, {}, "2023-11-14 22:13:20.123456", id="T91 micro"),
         pytest.param("DATETIME(3)", -1, {}, "1969-12-31 23:59:59.999", id="T91 before 1970"),
         pytest.param(
-            "DATETIME(6)",
+            "DATETIME(3)",
             1700000000123,
             {"time_precision_mode": "connect"},
-            "2023-11-14 22:13:20.123000",
+            "2023-11-14 22:13:20.123",
             id="T91 connect",
         ),
         pytest.param("TIMESTAMP(2)", "2024-05-05T23:08:09.12Z", {}, "2024-05-05 23:08:09.12Z", id="T92"),
@@ -230,6 +230,25 @@ def test_t81_to_t101_a_schemaless_value_of_debezium_is_read_by_the_tables_schema
     )
 
     assert feed.table() == [{"id": 1, "v": value}]
+
+
+@pytest.mark.parametrize(
+    ("declared", "wire", "told"),
+    [
+        pytest.param("DATETIME(6)", 1700000000123, "2023-11-14 22:13:20.123", id="T91 connect"),
+        pytest.param("TIME(6)", 43200500, "12:00:00.500000", id="T88 connect"),
+    ],
+)
+def test_t88_t91_what_connect_cuts_is_null_with_its_milliseconds_beside_it(
+    declared: str, wire: int, told: str
+) -> None:
+    feed = (
+        Debezium(time_precision_mode="connect")
+        .ddl(1, f"CREATE TABLE t (id INT PRIMARY KEY, v {declared})")
+        .change(10, "c", None, {"id": 1, "v": wire})
+    )
+
+    assert feed.table() == [{"id": 1, "v": None, "_raw_v": told}]
 
 
 def test_t101_a_geometry_is_its_srid_and_its_wkb() -> None:

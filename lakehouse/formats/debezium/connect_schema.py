@@ -42,7 +42,6 @@ _DAY_ZERO, _DAYS_OF_400_YEARS = date(1970, 1, 1).toordinal(), 146_097
 _DAY = 86_400_000_000  # microseconds
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?", re.A)
 _CONNECT, _TIME, _DATA = "org.apache.kafka.connect.data.", "io.debezium.time.", "io.debezium.data."
-_SOURCE_TYPE = "__debezium.source.column."
 
 
 class Field(msgspec.Struct):
@@ -68,12 +67,13 @@ class Column(NamedTuple):
 
 class Columns(NamedTuple):
     """The columns of an image that need work, and the SQL types of all: "" where the schema does
-    not tell it.
+    not tell it. `has_bytes`: a column comes as bytes, which are base64 in JSON.
     """
 
     reads: tuple[tuple[str, Read], ...]
     tests: tuple[tuple[str, Test], ...]
     types: dict[str, str] | None
+    has_bytes: bool = False
 
     def canonical(self, row: Image | None) -> Image | None:
         """The row with every value read; nulls and columns that the schema does not name stay as they are."""
@@ -124,6 +124,7 @@ def columns(fields: list[Field], column: Callable[[Field], Column]) -> Columns:
         tuple((name, each.read) for name, each in found.items() if each.read),
         tuple((name, each.open_if) for name, each in found.items() if each.open_if),
         types or None,
+        any(field.type == "bytes" and not field.name for field in fields),
     )
 
 
@@ -154,15 +155,6 @@ def type_text(
     else:
         arguments = f"({length})" if scale is None else f"({length},{scale})"
     return f"{base}{arguments}{' ' if space else ''}{modifiers}".replace("\n", " ")
-
-
-def source_type(field: Field) -> str | None:
-    """The column's own type, where `column.propagate.source.type` puts it into the schema."""
-    word = field.parameters.get(_SOURCE_TYPE + "type")
-    if not word:
-        return None
-    length, scale = (field.parameters.get(_SOURCE_TYPE + part) for part in ("length", "scale"))
-    return type_text(word, int(length) if length else None, int(scale) if scale else None, allowed(field))
 
 
 def allowed(field: Field) -> list[str] | None:
@@ -214,6 +206,13 @@ def duration(micros: int) -> str:
 def time_of_milliseconds(value: int) -> Any:
     """TIME in 32 bits; the column's decimals tell whether a long one has wrapped."""
     return {"milliseconds": value} if may_have_wrapped(value) else duration(index(value) * 1000)
+
+
+def cut_to_milliseconds(value: int) -> dict[str, int]:
+    """DATETIME or TIME of time.precision.mode=connect, which cuts one of more than three decimals: the
+    column's type tells whether this one was.
+    """
+    return {"milliseconds": index(value)}
 
 
 def may_have_wrapped(value: Any) -> bool:
@@ -373,11 +372,11 @@ _NAMED = {
     _TIME + "Date": Column(day, None, "date"),
     _CONNECT + "Date": Column(day, None, "date"),
     _TIME + "Timestamp": Column(milliseconds, None, "datetime"),
-    _CONNECT + "Timestamp": Column(milliseconds, None, "datetime"),
+    _CONNECT + "Timestamp": Column(cut_to_milliseconds, always, "datetime"),
     _TIME + "MicroTimestamp": Column(microseconds, None, "datetime"),
     _TIME + "NanoTimestamp": Column(nanoseconds, None, "datetime"),
     _TIME + "Time": Column(time_of_milliseconds, may_have_wrapped, "time"),
-    _CONNECT + "Time": Column(lambda value: duration(index(value) * 1000), None, "time"),
+    _CONNECT + "Time": Column(cut_to_milliseconds, always, "time"),
     _TIME + "MicroTime": Column(duration, None, "time"),
     _TIME + "NanoTime": Column(lambda value: duration(index(value) // 1000), None, "time"),
     _TIME + "ZonedTimestamp": Column(zoned, None, "timestamp"),

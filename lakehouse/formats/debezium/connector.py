@@ -55,6 +55,10 @@ _MISREADS_TIMES = re.compile(r"[01]\.|2\.[0-5]\.", re.A)
 # a UUID of MariaDB's that may have lost the zero bytes that end it: the connector puts them before the others
 _CUT_UUID = re.compile(rb'"00[0-9a-f]{6}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
 _OLD_KEY_DELETE = "__debezium.newkey"
+_NAME = r"(?:`(?:[^`]|``)*`|[^\s.`,]+)"
+_RENAME = re.compile(
+    rf"\s*RENAME\s+TABLES?\s+(?:({_NAME})\s*\.\s*)?{_NAME}\s+TO\s+(?:({_NAME})\s*\.\s*)?{_NAME}\s*", re.I
+)
 # What stands for a BLOB or TEXT that binlog_row_image=NOBLOB left out (unavailable.value.placeholder), as
 # text and in each binary mode.
 _UNAVAILABLE = b"__debezium_unavailable_value"
@@ -176,6 +180,8 @@ def _canonical(
     columns = embedded_columns(record.schema, record.image, configured) if record.schema else None
     if columns is None:
         return _structures(before), _structures(after), encoding(configured, False), None
+    if columns.has_bytes and configured.binary == "bytes":
+        configured = configured._replace(binary="base64")
     value_encoding = encoding(configured, True) if columns.leave_open(before, after) else "canonical"
     return columns.canonical(before), columns.canonical(after), value_encoding, columns.types
 
@@ -285,9 +291,10 @@ def _schema_change(message: Message, payload: Payload, source: Source) -> Schema
     snapshot = str(source.snapshot or "false").lower() != "false"
     changes = payload.tableChanges or []
     change = changes[0] if len(changes) == 1 else None
+    database = source.db or payload.databaseName or ""
     return SchemaChange(
         "snapshot" if snapshot else "ddl" if payload.ddl is not None else "schema",
-        source.db or payload.databaseName or "",
+        database,
         _table(source, change),
         commit_ts=source.ts_ms,
         position=_position(message, source, SNAPSHOT if snapshot else STREAMED),
@@ -296,6 +303,7 @@ def _schema_change(message: Message, payload: Payload, source: Source) -> Schema
         columns=schema_columns(change) if change else None,
         primary_key=primary_key(change) if change else None,
         server=None if snapshot else server_of(source.server_id, source.file),
+        parts=1 if snapshot else _parts(database, source, change, payload.ddl or ""),
     )
 
 
@@ -313,9 +321,26 @@ def _table(source: Source, change: TableChange | None) -> str | None:
     """The table of a schema change, or None for a RENAME of several tables: `source.table` lists them in no
     fixed order.
     """
-    name = source.table or None
-    several = name is not None and "," in name and not (change and change.id.endswith(f'"{name}"'))
-    return None if several else name
+    return None if _are_several(source, change) else source.table or None
+
+
+def _are_several(source: Source, change: TableChange | None) -> bool:
+    name = source.table or ""
+    return "," in name and not (change and change.id.endswith(f'"{name}"'))
+
+
+def _parts(database: str, source: Source, change: TableChange | None, statement: str) -> int:
+    """RENAME and DROP of several tables come as a statement for each, all at one place. `source.table` lists
+    those of one database that come in a row, RENAME's by their new names; of a RENAME from one database to
+    another there may be others.
+    """
+    if _are_several(source, change):
+        return 1 if "," in statement else (source.table or "").count(",") + 1
+    rename = _RENAME.fullmatch(statement)
+    if rename is None:
+        return 1
+    old, new = (name and name.strip("`").replace("``", "`") for name in rename.groups())
+    return int(old == (new or database) if old else not new)
 
 
 def _position(message: Message, source: Source, phase: int) -> Position:

@@ -5,7 +5,8 @@ determines.
     decimal.handling.mode      precise: base64, unscaled   string, double
     time.precision.mode        adaptive_time_microseconds  adaptive, connect, isostring, microseconds,
                                                            nanoseconds, structured
-    binary.handling.mode       bytes: base64               base64, base64-url-safe, hex (text in the schema)
+    binary.handling.mode       bytes: base64, unless it    base64, base64-url-safe, hex (text in the schema)
+                               may be hex
     bigint.unsigned.handling…  long: wraps below zero      precise: a Decimal; the value itself shows which
 
 With an embedded schema only a negative integer, a double in mode `double` or of many digits, a Decimal of
@@ -23,19 +24,21 @@ from lakehouse.formats.debezium.connect_schema import (
     Columns,
     Field,
     Test,
+    allowed,
     always,
     cached,
     embedded,
     named,
     negative,
-    source_type,
     structured,
+    type_text,
     unscaled,
     unsigned,
 )
 from lakehouse.formats.debezium.envelope import is_metadata
 from lakehouse.values.decode_with_schema import CUT_UUIDS, OLD_CONNECTOR
 from lakehouse.values.scalars import DOUBLE_DIGITS
+from lakehouse.values.told_bytes import may_be_hex
 
 
 class Modes(NamedTuple):
@@ -52,6 +55,7 @@ class Modes(NamedTuple):
 
 _DEFAULTS = Modes("precise", "adaptive_time_microseconds", "bytes")
 _NAMES = ("decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
+_SOURCE_TYPE = "__debezium.source.column."
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _PRECISION, _BIGINT_DIGITS = "connect.decimal.precision", "20"
 _TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "bytes": "longblob"}
@@ -74,7 +78,6 @@ def encoding(chosen: Modes, has_schema: bool) -> str:
     text by now.
     """
     told = chosen._replace(decimal="string", time=_DEFAULTS.time) if has_schema else chosen
-    told = told._replace(binary="bytes" if told.binary == "base64" else told.binary)
     differing = [
         f"{name}={mode}"
         for name, mode, default in zip(_NAMES, told[:3], _DEFAULTS[:3], strict=True)
@@ -90,9 +93,11 @@ def encoding(chosen: Modes, has_schema: bool) -> str:
 @cached
 def embedded_columns(schema: bytes, image: str, chosen: Modes) -> Columns | None:
     """The columns of the struct `image` in an embedded schema; those of an unwrapped row, which has none,
-    stand beside what was added.
+    stand beside what was added. A column that comes as bytes tells the mode of all.
     """
     found = embedded(schema, image, lambda field: _column(field, chosen))
+    if found is not None and found.has_bytes:
+        found = found._replace(tests=tuple(each for each in found.tests if each[1] is not may_be_hex))
     if found is None or image:
         return found
     return found._replace(
@@ -100,8 +105,17 @@ def embedded_columns(schema: bytes, image: str, chosen: Modes) -> Columns | None
     )
 
 
+def _source_type(field: Field) -> str | None:
+    """The column's own type, where `column.propagate.source.type` puts it into the schema."""
+    word = field.parameters.get(_SOURCE_TYPE + "type")
+    if not word:
+        return None
+    length, scale = (field.parameters.get(_SOURCE_TYPE + part) for part in ("length", "scale"))
+    return type_text(word, int(length) if length else None, int(scale) if scale else None, allowed(field))
+
+
 def _column(field: Field, chosen: Modes) -> Column:
-    own = source_type(field)
+    own = _source_type(field)
     known = named(field) or _plain(field, own or "", chosen)
     if (
         field.name == _DECIMAL
@@ -169,9 +183,10 @@ def _plain(field: Field, own: str, chosen: Modes) -> Column:
 
 def _text(own: str, chosen: Modes) -> Column:
     """Text, unless a mode puts binaries or decimals into text too and the schema does not tell
-    which this is.
+    which this is. Where the mode of binaries is not said, the column's type tells what looks like hex.
     """
     may_be_binary = own.partition("(")[0].endswith(("binary", "blob")) or not own
     if chosen.binary in ("hex", "base64-url-safe") and may_be_binary:
         return Column(None, always)
-    return Column(None, None, None if chosen.binary == "base64" or chosen.decimal == "string" else "longtext")
+    test = may_be_hex if chosen.binary == "bytes" and may_be_binary else None
+    return Column(None, test, None if chosen.binary == "base64" or chosen.decimal == "string" else "longtext")

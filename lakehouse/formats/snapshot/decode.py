@@ -3,13 +3,15 @@
     rows     one RowChange a row, op `snapshot`, flag `snapshot=table`
     table    one SchemaChange of kind `table`: the table's CREATE TABLE, where its snapshot clears it; and one
              of kind `settled` where a snapshot of a live table has another place from which on it is exact
+    part     one RowChange a row, op `snapshot`, and one a key that has none, op `delete`. They clear nothing
+             and wait for no end: each is true by itself
 
 Order: a snapshot of a binlog's position ranks below what was streamed from there on, like Debezium's own
 (phase 0); where positions are those of ends of events, above what ends there (phase 2); one of a TSO above
 every change and DDL of that commit; one of a topic's offset below the message there. Its `table` stands right
-below its rows. A row without a key is told from
-equal ones by its number. Outcomes: those above, DeadLetter for a row that can't be read, DecodeError for any
-other bytes. Options: `time_zone`, where the dump does not say its own.
+below its rows, those of a part right above them. A row without a key is told from equal ones by its number.
+Outcomes: those above, DeadLetter for a row that can't be read, DecodeError for any other bytes. Options:
+`time_zone`, where the dump does not say its own.
 """
 
 import functools
@@ -32,7 +34,7 @@ from lakehouse.events import (
     Value,
 )
 from lakehouse.formats.binlog import file_number
-from lakehouse.formats.snapshot.records import Place, RowsRecord, TextColumn, read_record
+from lakehouse.formats.snapshot.records import PartRecord, Place, RowsRecord, TextColumn, read_record
 from lakehouse.schema import parse_type
 from lakehouse.values.charsets import decode_text
 from lakehouse.values.normal_form import bytes_vector, normal_form, vector_text
@@ -44,13 +46,20 @@ _BEFORE, _AFTER = 0, 2
 _BELOW = -1
 _FLAGS = ("snapshot", SNAPSHOT_FLAG)
 _LIVE = (*_FLAGS, INCREMENTAL)
+_PART = ("snapshot", INCREMENTAL)
+# the number that rows of a part have in their position: above those of a whole snapshot of the same place
+_ABOVE = 1
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one record."""
     record = read_record(message.value)
+    zone = options.get("time_zone", "UTC")
     if isinstance(record, RowsRecord):
-        yield from _rows(record, message.epoch, options.get("time_zone", "UTC"))
+        yield from _rows(record, message.epoch, zone)
+        return
+    if isinstance(record, PartRecord):
+        yield from _part(record, message.epoch, zone)
         return
     yield SchemaChange(
         TABLE_SNAPSHOT,
@@ -96,8 +105,7 @@ def _rows(record: RowsRecord, epoch: int, zone: str) -> Iterator[Event]:
             after = _image(names, converts, row)
             key = tuple(after[name] for name in record.key)
         except (DecodeError, KeyError) as error:
-            text = str(error) if isinstance(error, DecodeError) else "key: expected its columns, got none"
-            yield DeadLetter("value", text, index, database=record.database, table=record.table)
+            yield _unread(record, index, error)
             continue
         yield RowChange(
             record.database,
@@ -113,6 +121,39 @@ def _rows(record: RowsRecord, epoch: int, zone: str) -> Iterator[Event]:
             flags=_LIVE if record.live else _FLAGS,
             row_id=None if keyed else f"snapshot:{record.first + index}",
         )
+
+
+def _part(record: PartRecord, epoch: int, zone: str) -> Iterator[Event]:
+    names = tuple(column.name for column in record.columns)
+    converts = _converts(record.columns, record.charset, record.zone or zone)
+    for index, cells in enumerate((*record.rows, *record.gone)):
+        is_row = index < len(record.rows)
+        try:
+            if not is_row and len(cells) != len(record.key):
+                raise DecodeError("value", "key: expected its columns, got others")
+            image = _image(names, converts, cells) if is_row else dict(zip(record.key, cells, strict=True))
+            key = tuple(image[name] for name in record.key)
+        except (DecodeError, KeyError) as error:
+            yield _unread(record, index, error)
+            continue
+        yield RowChange(
+            record.database,
+            record.table,
+            "snapshot" if is_row else "delete",
+            key,
+            key_names=record.key,
+            commit_ts=record.place.tso or None,
+            position=position(epoch, record.place, _ABOVE, 1),
+            before=None if is_row else image,
+            after=image if is_row else None,
+            index=index,
+            flags=_PART,
+        )
+
+
+def _unread(record: RowsRecord | PartRecord, index: int, error: DecodeError | KeyError) -> DeadLetter:
+    text = str(error) if isinstance(error, DecodeError) else "key: expected its columns, got none"
+    return DeadLetter("value", text, index, database=record.database, table=record.table)
 
 
 def _image(names: tuple[str, ...], converts: tuple[Convert, ...], row: list[bytes | None]) -> Image:

@@ -7,8 +7,16 @@ from dataclasses import replace
 import msgspec
 
 from lakehouse.events import SNAPSHOT_TOPIC, Message
-from lakehouse.formats.snapshot.records import VERSION, Place, RowsRecord, TableRecord, TextColumn, encode
-from lakehouse.schema import TableSchema
+from lakehouse.formats.snapshot.records import (
+    VERSION,
+    Place,
+    Record,
+    RowsRecord,
+    TableRecord,
+    TextColumn,
+    encode,
+)
+from lakehouse.schema import Column, TableSchema
 
 # a record holds rows of at most so many bytes, but for one row that is longer, and at most so many rows
 CHUNK_BYTES = 1 << 20
@@ -25,9 +33,8 @@ class TableChunks:
         self, place: Place, name: tuple[str, str], schema: TableSchema, *, live: bool = False, count: int = 0
     ) -> None:
         self._place, self._name, self.live = place, name, live
-        self._columns = {column.name: _column(schema, column.name) for column in schema.columns}
-        self._ids = {column.id: column.name for column in schema.columns}
-        self._key = tuple(sorted(self._ids[column_id] for column_id in schema.handle_key))
+        self._columns = {column.name: text_column(column) for column in schema.columns}
+        self._key = key_names(schema)
         self._rows: list[Cells] = []
         self._reading: tuple[tuple[str, ...], str | None, str | None] | None = None
         self._bytes, self.count = 0, count
@@ -82,14 +89,19 @@ class TableChunks:
         )
 
 
-def _column(schema: TableSchema, name: str) -> TextColumn:
-    column = schema.column(name)
-    assert column is not None
+def key_names(schema: TableSchema) -> tuple[str, ...]:
+    """The columns of the handle key, by name."""
+    names = {column.id: column.name for column in schema.columns}
+    return tuple(sorted(names[column_id] for column_id in schema.handle_key))
+
+
+def text_column(column: Column) -> TextColumn:
+    """A column as records name it."""
     plain = replace(column.type, members=(), charset=None)
     return TextColumn(column.name, str(plain), column.type.charset or "")
 
 
-def messages(records: Iterable[RowsRecord | TableRecord], incarnation: str) -> Iterator[Message]:
+def messages(records: Iterable[Record], incarnation: str) -> Iterator[Message]:
     """The records as messages of bronze."""
     for offset, record in enumerate(records):
         yield Message(SNAPSHOT_TOPIC, 0, offset, key=None, value=encode(record), incarnation=incarnation)

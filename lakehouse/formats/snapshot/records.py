@@ -3,12 +3,14 @@
     rows     some rows of one table, as the server's own text, with what is needed to read them
     table    one table's end: its CREATE TABLE, and how many rows it had. It comes last of its table, so that
              the table's snapshot is whole once it has been read
+    part     some rows of one table as they were at the place, and keys of which it had no row there. Each
+             says what its row was, whatever else has been read
 
 They lie under a topic that no broker can have, in one partition; the incarnation is that of the snapshot, the
 offsets count its records. Reading the same dump again gives the same records.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -47,12 +49,9 @@ class TextColumn(NamedTuple):
     charset: str = ""
 
 
-class RowsRecord(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="rows", tag_field="record"
-):
+class _Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rows of one table. `key` are the columns of its handle key, by name; `charset` is that of text (None:
-    each column's own), `zone` that of TIMESTAMP (None: the source's option); `first` the number of the first
-    row in the table. `live`: the rows may show what happened after the place.
+    each column's own), `zone` that of TIMESTAMP (None: the source's option).
     """
 
     version: int = VERSION
@@ -63,9 +62,25 @@ class RowsRecord(
     key: tuple[str, ...]
     charset: str | None
     zone: str | None
+
+
+class RowsRecord(_Rows, frozen=True, kw_only=True, omit_defaults=True, tag="rows", tag_field="record"):
+    """Rows of one table's snapshot; `first` is the number of the first row in the table. `live`: the rows may
+    show what happened after the place.
+    """
+
     first: int
     rows: list[list[bytes | None]]
     live: bool = False
+
+
+class PartRecord(_Rows, frozen=True, kw_only=True, omit_defaults=True, tag="part", tag_field="record"):
+    """Some rows of one table that are of exactly this place. `gone` are the canonical values of keys, in the
+    order of `key`, of which the table had no row.
+    """
+
+    rows: list[list[bytes | None]]
+    gone: list[list[Any]] = []
 
 
 class TableRecord(
@@ -86,14 +101,15 @@ class TableRecord(
     rounded: tuple[str, ...] = ()
 
 
+Record = RowsRecord | TableRecord | PartRecord
 encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(RowsRecord | TableRecord).decode
+_decode = msgspec.msgpack.Decoder(Record).decode
 
 
-def read_record(value: bytes | None) -> RowsRecord | TableRecord:
+def read_record(value: bytes | None) -> Record:
     """A record; DecodeError for bytes that are none, or of a newer lakehouse."""
     try:
-        record: RowsRecord | TableRecord = _decode(value or b"")
+        record: Record = _decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DecodeError(
             "message", "snapshot: expected a record of rows or of a table, got neither"

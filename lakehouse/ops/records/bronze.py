@@ -13,7 +13,7 @@ from lakehouse.ops.records.record import Name, Record
 class Read(Record, frozen=True, kw_only=True):
     """Where bronze stands in its topics: the number of the streaming checkpoint, the topics that it reads,
     and of all topics that were ever read the id, the incarnation and the next offsets. `batch`: the number of
-    the checkpoint's last batch, where one is known."""
+    the checkpoint's last batch, where one is known; `wanted`: a pattern of the topics that are asked for."""
 
     kind: ClassVar[str] = "read"
     writer: ClassVar[str] = "bronze"
@@ -23,6 +23,7 @@ class Read(Record, frozen=True, kw_only=True):
     incarnations: dict[str, str]
     next: tuple[TopicOffset, ...]
     batch: int | UnsetType = UNSET
+    wanted: str | UnsetType = UNSET
 
 
 class Partitions(Record, frozen=True, kw_only=True):

@@ -70,6 +70,10 @@ class LiveTable:
         """The statement that reads the rows behind a key's values, up to those of the last one."""
         return self._select(self.schema.columns, self._range(after, last))
 
+    def rows_where(self, condition: str) -> str:
+        """The statement that reads the rows of a condition, in any order."""
+        return f"{self._all_rows(self.schema.columns)} WHERE {condition}"
+
     def key_after(self, after: Key | None, rows: int) -> str:
         """The statement that reads the key of the last of so many rows behind a key's values; none where
         there are fewer.
@@ -77,11 +81,14 @@ class LiveTable:
         return self._select(self.key, self._range(after), f" LIMIT 1 OFFSET {rows - 1}")
 
     def _select(self, columns: Iterable[Column], where: str, limit: str = "") -> str:
-        statement = f"SELECT {', '.join(map(_expression, columns))} FROM {table_name(self.listed.name)}"
+        statement = self._all_rows(columns)
         if not self.key:
             return statement
         order = ", ".join(word(column.name) for column in self.key)
         return f"{statement}{where} ORDER BY {order}{limit}"
+
+    def _all_rows(self, columns: Iterable[Column]) -> str:
+        return f"SELECT {', '.join(map(_expression, columns))} FROM {table_name(self.listed.name)}"
 
     def _range(self, after: Key | None, last: Key | None = None) -> str:
         found = [] if after is None else [self._beside(after, ">")]

@@ -39,6 +39,7 @@ from lakehouse.sources.kafka_offsets import (
     first_offsets,
     has_another_id,
     joined,
+    pattern_of,
     reading_of,
 )
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
@@ -159,7 +160,7 @@ def _settled(kafka: KafkaInput, reading: Reading | None) -> list[Topic]:
 
 def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, first: bool) -> Reading:
     """The reading to go on with, recorded before anything is read with it."""
-    log = context.log
+    log, wanted = context.log, pattern_of(kafka.names, kafka.pattern)
     known = reading_of(log.last(Read))
     anew = created_anew(known, topics)
     if (
@@ -168,8 +169,8 @@ def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, fir
         and not come_back(known, topics)
         and (not first or _is_whole(context.spark, _checkpoint(context, known), known.batch))
     ):
-        reading = joined(known, topics)
-        if (reading.ids, reading.topics) == (known.ids, known.topics):
+        reading = joined(known, topics, wanted)
+        if (reading.ids, reading.topics, wanted) == (known.ids, known.topics, known.wanted):
             return reading
     else:
         start = _first(kafka, topics) if known is None else {}
@@ -177,7 +178,7 @@ def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, fir
         for found in deleted(known, topics) if known is not None else ():
             note_lost(context, found)
         ends = bronze_ends(context.spark, context.lake, context.source)
-        reading = begun(known, topics, ends, start)
+        reading = begun(known, topics, ends, start, wanted=wanted)
         for topic in anew:
             _note_anew(context, topic, known, reading)
         if anew and kafka.arrival:  # offsets are the order of such a feed, and they have begun again

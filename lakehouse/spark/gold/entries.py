@@ -55,7 +55,12 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
         state=state.state,
         since=state.since,
         why=state.why,
-        notes=(*plan.lineage.notes, *notes, *_left_out(run, plan), *renamed(plan.gold, plan.wanted)),
+        notes=(
+            *plan.lineage.notes,
+            *notes,
+            *_left_out(run, plan),
+            *renamed(plan.gold, plan.wanted, plan.options.target),
+        ),
         held=held_at(plan.held, run.window.position, plan.known),
         names=tuple(interval.name for interval in plan.lineage.intervals),
         options=to_plain(plan.options),
@@ -88,7 +93,7 @@ def shards_entry(
         notes=(
             *notes,
             *collided,
-            *renamed(plan.gold, plan.wanted),
+            *renamed(plan.gold, plan.wanted, plan.options.target),
             *(note for lineage in plan.lineages for note in lineage.notes),
         ),
         held=held_at(held, run.window.position, plan.known, shard=lineage),

@@ -18,7 +18,7 @@ from lakehouse.events import Position, just_above, just_below
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.ddl_in_place import InPlace, in_place
 from lakehouse.gold.options import PLAIN, GoldOptions
-from lakehouse.gold.shards import options_for, options_of, split_shards
+from lakehouse.gold.shards import names_until, options_for, options_of, split_shards
 from lakehouse.gold.table_names import Live, free_of, holders, made_of, names_held, numbered, plain_name
 from lakehouse.lineage import Held, History, Lineage, Name, key_ids, shape_of, split_name
 from lakehouse.ops.progress import Disproved
@@ -149,9 +149,10 @@ def plan_tables(run: GoldRun) -> list[Plan]:
     """The plans of all tables that gold has or is to have, tables of their own first. New tables have the
     name that they want, or a free one beside it; nobody has claimed it yet.
     """
-    alone, together = split_shards(run.history.lineages, run.settings.options)
+    end = run.window.position
+    alone, together = split_shards(run.history.lineages, run.settings.options, end)
     taken = {entry.gold.casefold() for entry in run.entries.values()}
-    held = names_held(alone, run.window.position, run.entries)
+    held = names_held(alone, end, run.entries)
     plans_of_each = (plan_table(run, lineage, held.waits.get(lineage.id)) for lineage in alone)
     planned = [plan for plan in plans_of_each if plan is not None]
     plans: list[Plan] = [*seated(run, planned, taken, held.kept)]
@@ -166,7 +167,7 @@ def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None = None) -> Tab
     it for its name.
     """
     end = run.window.position
-    if lineage.start > end or not is_selected(run.settings, lineage):
+    if lineage.start > end or not is_selected(run.settings, lineage, end):
         return None
     known, held = run.entries.get(lineage.id), held_by(run, lineage, waits)
     if known is None and (lineage.ended_at(end) is not None or _has_not_begun(lineage, waits, run.settings)):
@@ -175,7 +176,7 @@ def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None = None) -> Tab
     if known is None and held is None and not _is_told(lineage, at):
         return None
     retired = lineage.ended_at(at) is not None
-    options, gate = options_of(lineage, run.settings.options), run.gates.of(lineage)
+    options, gate = options_of(lineage, run.settings.options, end), run.gates.of(lineage)
     name = lineage.name_at(at) or lineage.intervals[-1].name
     shape = whole_shape(run, lineage, at, options, gate=gate)
     whole = must_fold_whole(run, known, lineage.id, shape, at=at) or (
@@ -330,7 +331,7 @@ def shards_plan(run: GoldRun, entry: str, waits: Mapping[str, Held] = {}) -> Sha
     """The plan of the merged table whose entry has this id; None where there is none. `waits` as in
     `plan_shards`.
     """
-    _, merged = split_shards(run.history.lineages, run.settings.options)
+    _, merged = split_shards(run.history.lineages, run.settings.options, run.window.position)
     mine = [(lineages, options) for lineages, options in merged if shards_id(options) == entry]
     return plan_shards(run, *mine[0], set(), waits) if mine else None
 
@@ -340,11 +341,13 @@ def shards_id(options: GoldOptions) -> str:
     return f"shards of {options.merged}"
 
 
-def is_selected(settings: GoldSettings, lineage: Lineage) -> bool:
-    """Whether gold is to have the table: all tables, or those that a YAML names by one of their names."""
+def is_selected(settings: GoldSettings, lineage: Lineage, at: Position | None = None) -> bool:
+    """Whether gold is to have the table: all tables, or those that a YAML names by one of their names up to
+    `at`.
+    """
     if settings.tables is None:
         return True
-    return any(options_for(interval.name, settings.options) is not None for interval in lineage.intervals)
+    return any(options_for(name, settings.options) is not None for name in names_until(lineage, at))
 
 
 def held_by(

@@ -10,7 +10,7 @@ folded whole. The manifest is the last write; a crash before it only repeats mer
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,8 +18,9 @@ from msgspec import UNSET
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.events import MIN_POSITION, Position
+from lakehouse.gold.shards import misspelled
 from lakehouse.gold.table_names import names_held
-from lakehouse.lineage import History
+from lakehouse.lineage import History, Name
 from lakehouse.ops.progress import Disproved, Partition, TopicEnd
 from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
 from lakehouse.ops.records.operators import Epoch, Rebuild
@@ -204,6 +205,7 @@ def manifest_of(
         rebuilds=ready.rebuilds,
         problems=(
             *(text for _, text in run.history.problems),
+            *misspelled(run.settings.options, names_of(run.history)),
             *server_changes(log, run.window.position[0]),
             *layers.losses,
             *(f"{'.'.join(one.name)}: {disproved_text(one)}" for one in late),
@@ -214,6 +216,11 @@ def manifest_of(
         silver_rows=layers.silver_rows,
         bronze=layers.bronze,
     )
+
+
+def names_of(history: History) -> Iterator[Name]:
+    """The names that the source's tables have, or had."""
+    return (interval.name for lineage in history.lineages for interval in lineage.intervals)
 
 
 def window_of(

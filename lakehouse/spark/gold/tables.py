@@ -240,7 +240,7 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
         written = write_table(run, plan, table, new, read=read)
     if written.found.unknown:
         return apply_table(run, held_for_rows(run, plan, written), new, read if plan.whole else NOTHING_READ)
-    unknown = unknown_columns(said_of(plan.lineage, run.settings.options), table.schema)
+    unknown = unknown_columns(said_of(plan.lineage, run.settings.options, run.window.position), table.schema)
     notes = [f"columns.{name}: the table has no such column" for name in unknown]
     return TableResult(table_entry(run, plan, written, notes), written.what, found=written.found)
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -29,7 +31,13 @@ from lakehouse.ops.records.runs import Summary
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.logs import say
-from lakehouse.spark.change_log.dead_letters import LOST, dismissals, is_closed, is_open
+from lakehouse.spark.change_log.dead_letters import (
+    LOST,
+    dismissals,
+    is_closed,
+    is_open,
+    open_shortfalls,
+)
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.plan import GoldRun
 from lakehouse.spark.gold.results import Window
@@ -47,6 +55,7 @@ from lakehouse.spark.silver.tables import SilverSettings, read_silver
 from lakehouse.spark.source import gold_settings_of, silver_settings_of
 
 Entry = dict[str, Any]
+STILL = "given up before silver was built again"
 
 
 # --- one gold table
@@ -211,7 +220,7 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "", *, progress
         catch_up(log, scratch, feed, progress)
         planned, done = scratch.last(Planned), scratch.last(Done)
         assert planned is not None and done is not None
-        given_up = still_given_up(log, lake, new_lake, done.batch)
+        given_up = [*still_given_up(log, lake, new_lake, done.batch), *shortfalls_given_up(log, done)]
         switch = Generation(number=number, why=why)
         log.add_all([earlier(scratch, number), planned, done, switch, *given_up])
     return {**outcome, "switched": True}
@@ -232,8 +241,22 @@ def still_given_up(log: OpsLog, lake: Lake, new_lake: Lake, batch: int) -> list[
     known = given_up.subtract(again)
     codes = {row.code for row in new.select("code").distinct().collect()}
     unlike = {row.code for row in new.select(*where).subtract(known).select("code").distinct().collect()}
-    why = "given up before silver was built again"
-    return [Dismissed(code=code, batch=batch, gaps=0, why=why) for code in sorted(codes - unlike)]
+    return [Dismissed(code=code, batch=batch, gaps=0, why=STILL) for code in sorted(codes - unlike)]
+
+
+def shortfalls_given_up(log: OpsLog, new: Done) -> list[Dismissed]:
+    """That an operator had given up what the new generation's batches find lacking or cut, of which nothing
+    is new. Where bronze has lost records meanwhile it is left to the operator: one word gives up both.
+    """
+    done, manifest = log.last(Done), log.last(Manifest)
+    lost = manifest is not None and manifest.bronze is not UNSET and manifest.bronze.losses
+    if done is None or done.short is UNSET or new.short is UNSET or lost:
+        return []
+    known = {replace(one, batch=0) for one in done.short} - {
+        replace(one, batch=0) for one in open_shortfalls(log)
+    }
+    is_known = known.issuperset(replace(one, batch=0) for one in new.short)
+    return [Dismissed(code=LOST, batch=new.batch, gaps=0, why=STILL)] if is_known else []
 
 
 def earlier(scratch: OpsLog, number: int) -> Summary:

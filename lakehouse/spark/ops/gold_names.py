@@ -105,14 +105,20 @@ def others(name: str, source: str) -> Iterator[str]:
     yield from (f"{name}__{source}_{number}" for number in count(2))
 
 
-def renamed(gold: str, wanted: str) -> list[str]:
-    """The note on a table that could not have its own name."""
-    return [f"{wanted} is another table's name in gold, this one is {gold}"] if gold != wanted else []
+def renamed(gold: str, wanted: str, target: str | None) -> list[str]:
+    """The notes on a table that could not have its own name, or was made before its YAML named this
+    `target`.
+    """
+    notes = [f"{wanted} is another table's name in gold, this one is {gold}"] if gold != wanted else []
+    if target is not None and target not in (gold, wanted):
+        notes.append(f"gold.target: {target} is a name for a new table; this one stays {gold}")
+    return notes
 
 
 def claims(spark: SparkSession, lake: Lake) -> dict[str, set[str]]:
     """Who claims which name, in small letters."""
     found: dict[str, set[str]] = {}
-    for row in lake.read_or_empty(spark, "ops", "gold_names", CLAIMS).collect():
-        found.setdefault(row.name.casefold(), set()).add(row.source)
+    rows = lake.rows(spark, "ops", "gold_names", ("name", "source"))
+    for row in [] if rows is None else rows.to_pylist():
+        found.setdefault(row["name"].casefold(), set()).add(row["source"])
     return found

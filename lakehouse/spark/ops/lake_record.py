@@ -33,16 +33,16 @@ def sources(spark: SparkSession, lake: Lake) -> dict[str, SourceSettings]:
     """The settings of every source that ever wrote here, the newest wins. Refuses a lake of a newer
     layout.
     """
-    return {row.source: _settings(row) for row in _records(spark, lake)}
+    return {row["source"]: _settings(row) for row in _records(spark, lake)}
 
 
 def register(spark: SparkSession, lake: Lake, source: str, settings: SourceSettings) -> None:
     """Record how a source is read, where that is new."""
     records = _records(spark, lake)
-    known = next((_settings(row) for row in reversed(records) if row.source == source), None)
+    known = next((_settings(row) for row in reversed(records) if row["source"] == source), None)
     if known == settings:
         return
-    seq = records[-1].seq + 1 if records else 1
+    seq = records[-1]["seq"] + 1 if records else 1
     row = {
         "seq": seq,
         "layout": LAYOUT,
@@ -54,19 +54,18 @@ def register(spark: SparkSession, lake: Lake, source: str, settings: SourceSetti
     lake.append(frame.coalesce(1), "ops", "lake")
 
 
-def _settings(row: Any) -> SourceSettings:
-    return msgspec.json.decode(row.settings, type=SourceSettings)
+def _settings(row: dict[str, Any]) -> SourceSettings:
+    return msgspec.json.decode(row["settings"], type=SourceSettings)
 
 
-def _records(spark: SparkSession, lake: Lake) -> list[Any]:
+def _records(spark: SparkSession, lake: Lake) -> list[dict[str, Any]]:
     """Every record, oldest first."""
-    if not lake.exists(spark, "ops", "lake"):
-        return []
-    rows = sorted(lake.read(spark, "ops", "lake").collect(), key=lambda row: row.seq)
-    if rows and max(row.layout for row in rows) > LAYOUT:
+    table = lake.rows(spark, "ops", "lake", SCHEMA.names)
+    rows = [] if table is None else sorted(table.to_pylist(), key=lambda row: row["seq"])
+    if rows and max(row["layout"] for row in rows) > LAYOUT:
         raise LakehouseError(
-            f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: "
-            "upgrade lakehouse"
+            f"{lake.root}: this lake was written by lakehouse {rows[-1]['version']}, newer than "
+            f"{__version__}: upgrade lakehouse"
         )
     return rows
 

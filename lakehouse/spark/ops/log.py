@@ -28,8 +28,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
@@ -119,8 +119,7 @@ class OpsLog:
 
     def load(self) -> "OpsLog":
         self.waiting = 0
-        if self.lake.exists(self.spark, "ops", self.table):
-            self.records = self._stored(-1)
+        self.records = self._stored(-1)
         self._use_generation()
         return self
 
@@ -244,12 +243,12 @@ class OpsLog:
         return newest is not None and newest.info.get("userMetadata") == commit
 
     def _newer(self) -> list[Logged]:
-        """The records behind the last one that is known. The table is there: somebody has appended to it."""
+        """The records behind the last one that is known."""
         return self._stored(self.seq)
 
     def _stored(self, above: int) -> list[Logged]:
-        table = self.lake.read(self.spark, "ops", self.table)
-        rows = table.where(F.col("seq") > above).toArrow().to_pylist()
+        table = self.lake.rows(self.spark, "ops", self.table, SCHEMA.names)
+        rows = [] if table is None else table.filter(pc.field("seq") > above).to_pylist()
         return [
             Logged(row["seq"], row["kind"], row["at"], text=row["body"])
             for row in sorted(rows, key=lambda row: (row["seq"], row["at"]))

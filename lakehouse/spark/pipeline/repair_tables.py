@@ -2,12 +2,12 @@
 
     restored   others have written to the Delta table: its rows are those of the published version again
     rebuilt    what is published is not what silver's log folds to: the table is folded again
-    snapshot   silver's log is not what the source has: the table is read again from the database, and exact
-               at the next watermark behind that
+    rows       silver's log is not what the source has: the rows that differ are read again from the database,
+               and exact at the next watermark behind that (repair_rows.py)
+    snapshot   the same, where the rows alone can't be read: of the whole table
 
 Each comes where the one before leaves a difference: what gold alone had wrong is compared again before a
-table is read. A snapshot is of the whole table. Of some of its rows it could clear nothing, so that rows
-which only gold has would stay.
+table is read.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +24,7 @@ from lakehouse.reporting.logs import say
 from lakehouse.spark.operations.rebuild import request, shadow_difference, shadow_run
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline.repair_rows import read_rows_again
 from lakehouse.spark.pipeline.snapshot_tables import Asked, snapshot_tables
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import get_session, many_rows
@@ -32,9 +33,10 @@ from lakehouse.spark.verification.compare import Held, held
 from lakehouse.spark.verification.looks import POLL, Compared, Options
 from lakehouse.spark.verification.record import compared, entry
 from lakehouse.spark.verification.run import TableResult
+from lakehouse.verification.part import WholeOnly
 from lakehouse.verification.verdict import TABLE
 
-RESTORED, REBUILT, SNAPSHOT = "restored", "rebuilt", "snapshot"
+RESTORED, REBUILT, ROWS, SNAPSHOT = "restored", "rebuilt", "rows", "snapshot"
 WHY = "verify --repair"
 GONE = "the source has no such table: a DROP or RENAME was not told"
 OVERRULED = "a DDL of it was ignored or skipped, maybe that is why; `lakehouse snapshot --tables` reads it"
@@ -201,17 +203,31 @@ class _Repairs:
                 one.take(results.get(one.name))
 
     def read_again(self) -> None:
-        """Snapshot the tables that differ still, one after the other: one that can't be read stops no other
-        one.
+        """Read the tables that differ still from the database, one after the other: one that can't be read
+        stops no other one.
         """
         reader = self._reader()
         for one in self.tables:
             with stopping(one):
                 if one.is_open:
-                    one.why_not = _why_not_read(one.result, held(reader, one.name)) or self._snapshot(one)
+                    table = held(reader, one.name)
+                    one.why_not = _why_not_read(one.result, table)
+                    if one.why_not is None and table is not None and not self._rows(one, table):
+                        one.why_not = self._snapshot(one)
+
+    def _rows(self, one: Differing, table: Held) -> bool:
+        """Read the rows that differ again; False where all of the table has to be."""
+        name = f"verify  {self.source.name}: {'.'.join(one.name)}"
+        try:
+            landed = read_rows_again(self.source, table, one.result, self.progress)
+        except WholeOnly as why:
+            self.progress(f"{name} is read again from the database, all of its rows: {why}")
+            return False
+        self.progress(f"{name}: {landed}")
+        one.steps.append(ROWS)
+        return True
 
     def _snapshot(self, one: Differing) -> str | None:
-        self.progress(f"verify  {self.source.name}: {'.'.join(one.name)} is read again from the database")
         # what a snapshot that was broken off has read may be older than the change that is lacking
         asked = Asked(names=frozenset({one.name}), parallel=1, again=True)
         result = snapshot_tables(self.source, asked, self.progress)

@@ -115,8 +115,8 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
 
         with connected() as database:
             tables = _tables(log, source, database, asked)
-            place = _now(source, server, database)
-            _refuse_gap(log, place, progress)
+            place = place_now(source, server, database)
+            refuse_gap(log, place, progress)
             refuse_same_place(log, {table.name for table in tables}, place)
         for name in not_listed(tables, _wanted(log, source, asked)):
             progress(
@@ -127,13 +127,13 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
         return run.read(tables, server, connected)
 
 
-def _now(source: Source, server: Server, database: Database) -> Place:
+def place_now(source: Source, server: Server, database: Database) -> Place:
     """The server's place in the source's order, now. LakehouseError where it has none there."""
     with server.moment(database, first=False) as moment:
         return place_in(source.silver.format, source.silver.order, moment.place, source.name)
 
 
-def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
+def refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
     """LakehouseError where the server's places are not those of the feed."""
     refuse_below_floors(log, place)
     refuse_other_server(log, place)

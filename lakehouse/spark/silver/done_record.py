@@ -69,12 +69,9 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvent
             told.lost += row.rows
         else:
             told.rows[id_in_epoch(row.id, row.epoch)] = (set(row.numbers), tuple(row.position))
-    ddls = (
-        others.where((F.col("kind") == "schema_change") & (F.col("schema_kind") == "ddl"))
-        .select("position")
-        .distinct()
-    )
-    told.ddls = {tuple(row.position) for row in ddls.collect()}
+    ddls = others.where((F.col("kind") == "schema_change") & (F.col("schema_kind") == "ddl"))
+    for row in ddls.select("position", "ddl", "physical_table").distinct().collect():
+        told.ddl(tuple(row.position), row.ddl, row.physical_table)
     _add_snapshots(told, flagged, others)
     return told
 

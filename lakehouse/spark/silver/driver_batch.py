@@ -72,7 +72,7 @@ def transactions_told_rows(events: list[Event]) -> TransactionEvents:
         elif event["kind"] == "change":
             told.row(event["flags"] or (), event["position"])
         elif event["kind"] == "schema_change" and event["schema_kind"] == "ddl":
-            told.ddls.add(event["position"])
+            told.ddl(event["position"], event["ddl"], event["physical_table"])
         elif event["kind"] == "schema_change" and event["schema_kind"] == "snapshot":
             told.snapshot_statement(event["position"], event["ddl"])
     return told

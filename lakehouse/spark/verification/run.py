@@ -35,6 +35,7 @@ from lakehouse.spark.verification.looks import (
     working,
 )
 from lakehouse.spark.verification.scratch import scratch
+from lakehouse.verification.rows import Comparison
 from lakehouse.verification.server import place_of
 from lakehouse.verification.verdict import LOOKS, Found, Looks
 
@@ -47,7 +48,7 @@ UNKNOWN = "the server has it, and gold has not: if the feed carries it, `lakehou
 class TableResult(NamedTuple):
     """What has been found of one table. `rows`: how many gold has; `more`: rows that differ and are not
     named; `why`: why it was not compared, or why something is undecided; `left_out`: columns that were not
-    compared.
+    compared; `comparison`: how its rows were dealt to buckets, None where not in one way in all looks.
     """
 
     name: Name
@@ -60,6 +61,7 @@ class TableResult(NamedTuple):
     left_out: tuple[str, ...] = ()
     gold_at: str = ""
     source_at: str = ""
+    comparison: Comparison | None = None
 
 
 @dataclass(slots=True)
@@ -72,9 +74,11 @@ class Open:
     buckets: Sequence[int] | None
     shape: Shape | None = None
     look: Look | None = None
+    one_shape: bool = True
 
     def take(self, read: Read, look: Look) -> None:
         """Take a look's rows."""
+        self.one_shape = self.one_shape and read.shape == self.shape
         self.look, self.shape = look, read.shape
         self.looks.take(look.found)
         narrowed = sorted({one.bucket for one in self.looks.undecided if one.key}) or None
@@ -205,6 +209,7 @@ def _result(session: Session, begun: TableResult, one: Open) -> TableResult:
         left_out=look.left_out,
         gold_at=str(list(look.at.at)),
         source_at=session.told_place(look.at, look.place),
+        comparison=one.shape.comparison if one.one_shape and one.shape is not None else None,
     )
 
 

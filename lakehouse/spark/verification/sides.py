@@ -2,6 +2,7 @@
 range by range, and gold; the driver sees sums alone.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ _SUMS = pa.schema(
     ]
 )
 _ROWS = pa.schema([("bucket", pa.int64()), ("key", pa.string()), ("cells", pa.list_(pa.string()))])
+_KEYS = pa.schema([("key", pa.string()), ("cells", pa.string())])
 # rows that a worker gives at once
 _BATCH = 2000
 
@@ -86,6 +88,21 @@ def gold_rows(frame: DataFrame, comparison: Comparison, buckets: Sequence[int] |
         yield from _rows(comparison, _gold_rows(batches, comparison), buckets)
 
     return frame.mapInArrow(rows, ROWS)
+
+
+def gold_keys(frame: DataFrame, comparison: Comparison, wanted: frozenset[str]) -> dict[str, list[Any]]:
+    """The canonical values of the keys that gold has, of those with one of these hashes; the frame has the
+    key's cells alone, as the comparison does.
+    """
+
+    def keys(batches: Batches) -> Batches:
+        rows = ((comparison.key_of(row), row) for row in _gold_rows(batches, comparison))
+        found = [(key, json.dumps(row)) for key, row in rows if key in wanted]
+        columns = [pa.array([row[place] for row in found], pa.string()) for place in range(2)]
+        yield pa.RecordBatch.from_arrays(columns, schema=_KEYS)
+
+    rows = frame.mapInArrow(keys, "key STRING, cells STRING").collect()
+    return {row.key: json.loads(row.cells) for row in rows}
 
 
 def _gold_rows(batches: Batches, comparison: Comparison) -> Iterator[Canonical]:

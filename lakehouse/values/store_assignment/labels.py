@@ -1,11 +1,14 @@
 """Cells stored into columns of ENUM and SET."""
 
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from lakehouse.values.charsets import charset_codec
 from lakehouse.values.server_value import Bits, Cell, Document, Label, NoRule, as_integer, as_text
 from lakehouse.values.store_assignment.target import Target
+
+_NUMBER = re.compile(r"[ \t\n\v\f\r]*[+-]?\d+", re.A)
 
 
 def store_enum(cell: Cell, target: Target) -> str | int:
@@ -23,12 +26,14 @@ def store_enum(cell: Cell, target: Target) -> str | int:
     found = _member(text, members, target.server)
     if found is not None:
         return found
-    is_index = text.isdecimal() and text.isascii() and len(text) < 6
-    return _at(members, int(text)) if is_index else error_value(members)
+    number = _number(text.rstrip(" "), 5)
+    return error_value(members) if number is None else _at(members, number)
 
 
 def store_set(cell: Cell, target: Target) -> str:
-    """By labels, unknown ones dropped; else by mask."""
+    """By labels, unknown ones dropped; else by mask, of which MySQL takes none with bits beyond the labels
+    out of text.
+    """
     members = target.type.members
     if not members:
         raise NoRule("SET without labels")
@@ -38,9 +43,19 @@ def store_set(cell: Cell, target: Target) -> str:
     text = _label_text(cell, target)
     words = text.split(",") if text else []
     known = [found for word in words if (found := _member(word, members, target.server)) is not None]
-    if not known and text.removeprefix("-").isdecimal() and text.isascii():
-        return _labels(members, int(text))
-    return _labels(members, labels_mask(known, members))
+    if known or target.server == "tidb":
+        return _labels(members, labels_mask(known, members))
+    mask = _number(text, 21)
+    is_beyond = mask is not None and target.server == "mysql" and mask >> len(members)
+    return "" if mask is None or is_beyond else _labels(members, mask)
+
+
+def _number(text: str, longest: int) -> int | None:
+    """An index or mask that is told as text, of 64 bits without a sign; None for other text."""
+    if len(text) > longest or not _NUMBER.fullmatch(text):
+        return None
+    number = int(text)
+    return number % (1 << 64) if abs(number) < 1 << 64 else None
 
 
 def _label_text(cell: Cell, target: Target) -> str:

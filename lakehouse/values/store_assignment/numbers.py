@@ -29,7 +29,9 @@ def store_integer(cell: Cell, target: Target) -> int:
 
 
 def store_bit(cell: Cell, target: Target) -> int:
-    """All ones for a number that doesn't fit, negative ones too. Text gives its whole digits."""
+    """All ones for a number that doesn't fit, negative ones too. Text gives its whole digits, as a signed
+    number of 64 bits.
+    """
     width = target.type.length or 1
     number = as_integer(cell, "mariadb" if isinstance(cell, str | bytes) else target.server)
     if number < 0 and isinstance(cell, Decimal) and target.server == "mariadb":
@@ -83,7 +85,8 @@ def store_year(cell: Cell, target: Target) -> int:
         return cell.moment.year if 1901 <= cell.moment.year <= 2155 else 0
     if isinstance(cell, Span) and mariadb:
         return 0
-    number = int(cell) if isinstance(cell, float) and mariadb else as_integer(cell, "mysql")
+    told = cell.lstrip() if isinstance(cell, str) and mariadb else cell
+    number = int(cell) if isinstance(cell, float) and mariadb else as_integer(told, "mysql")
     if (
         number == 0
         and isinstance(cell, str | bytes)

@@ -53,7 +53,7 @@ def _moment(cell: Cell, target: Target) -> Moment:
         case int() | float() | Decimal() if target.server != "mysql":
             return _number_moment(as_decimal(cell))
         case _:
-            return parse_moment(as_text(cell, target.server), rounds=target.rounds)
+            return parse_moment(as_text(cell, target.server), target.server, rounds=target.rounds)
 
 
 def _number_moment(number: Decimal) -> Moment:
@@ -107,10 +107,12 @@ def _micros(cell: Cell, target: Target) -> int:
             raise NoRule("a time out of an address")
         case int() | float() | Decimal() | Bits() if target.server == "mariadb":
             return _number_micros(cell)
+        case Bits(value, _) if target.server == "mysql" and value > _LAST_NUMBER:
+            return MAX_DURATION
         case int():
-            return parse_duration(str(int(cell)), rounds=target.rounds)
+            return parse_duration(str(int(cell)), target.server)
         case _:
-            return parse_duration(as_text(cell, target.server), rounds=target.rounds)
+            return parse_duration(as_text(cell, target.server), target.server)
 
 
 def _number_micros(cell: Cell) -> int:

@@ -180,6 +180,37 @@ def test_a_rename_of_several_tables_names_no_table() -> None:
     assert one(message(comma)).table == "x,y"
 
 
+@pytest.mark.parametrize(
+    ("database", "table", "statement", "parts"),
+    [
+        ("d", "tmp,a,b", "RENAME TABLE a TO tmp", 3),
+        ("d", "a,b", "DROP TABLE IF EXISTS `d`.`a`", 2),
+        ("d", "a", "DROP TABLE `d`.`a`", 1),
+        ("d", "b", "RENAME TABLE a TO b", 1),
+        ("d", "b", "rename table `d`.`a` to `d` . `b`", 1),
+        ("d", "b", "RENAME TABLE `d`.a TO b", 1),
+        ("e", "b", "RENAME TABLE `d`.`a` TO `e`.`b`", 0),
+        ("d", "b", "RENAME TABLE `d`.`a` TO `e`.`b`", 0),
+        ("e", "b", "RENAME TABLE a TO e.b", 0),
+        ("d", "b", "RENAME TABLE e.a TO b", 0),
+        ("d", "x,y", "RENAME TABLE a TO `x,y`", 1),
+        ("d", "a,b", "DROP TABLE a, b", 1),
+        ("e", "b", "ALTER TABLE d.a RENAME TO e.b", 1),
+    ],
+)
+def test_a_statement_tells_into_how_many_its_own_was_divided(
+    database: str, table: str, statement: str, parts: int
+) -> None:
+    """As the parsers of Debezium 3.6 group them: `source.table` has the tables of one database in a row."""
+    value = {
+        "source": SOURCE | {"db": database, "table": table},
+        "databaseName": database,
+        "ddl": statement,
+        "tableChanges": [],
+    }
+    assert one(message(value)).parts == parts
+
+
 def test_a_binary_column_is_one_whatever_the_connector_calls_it() -> None:
     """MySQL's connector 3.6.0 writes BINARY twice, any of them a collation's BINARY behind text."""
     kinds = {"b": ("BINARY BINARY", 4), "c": ("CHAR BINARY", 4), "v": ("VARBINARY", 4)}

@@ -509,3 +509,62 @@ def test_what_no_column_holds_is_the_zero_that_it_stands_for(
     event = one(message(body, {"id": 1}))
 
     assert (event.after["v"], event.encoding) == (value, "canonical")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "millis", "value"),
+    [
+        ("datetime(3)", "Timestamp", 1_700_000_000_123, "2023-11-14 22:13:20.123"),
+        ("datetime(6)", "Timestamp", 1_700_000_000_123, {"text": "2023-11-14 22:13:20.123"}),
+        ("time(2)", "Time", 3_600_120, "01:00:00.12"),
+        ("time(5)", "Time", 3_600_120, {"text": "01:00:00.120000"}),
+    ],
+)
+def test_what_mode_connect_cuts_to_milliseconds_is_no_value_of_a_finer_column(
+    kind: str, name: str, millis: int, value: Any
+) -> None:
+    """A DATETIME(6) of .123456 comes as .123."""
+    field = {"field": "v", "type": "int64", "name": CONNECT + name}
+    told = one(message(with_schema({"v": millis}, [field])))
+    bare = one(message(row("c", None, {"v": millis})), time_precision_mode="connect")
+    for event in (told, bare):
+        assert resolve(event.after["v"], parse_type(kind), event.encoding) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "value"),
+    [
+        ("varbinary(9)", "abcd", {"text": "abcd"}),
+        ("longblob", "0123456789ab", {"text": "0123456789ab"}),
+        ("varbinary(9)", "abcdef", base64.b64encode(b"\xab\xcd\xef").decode()),
+        ("varbinary(2)", "abcd", base64.b64encode(b"\xab\xcd").decode()),
+        ("binary(4)", "0a000001", base64.b64encode(b"\x0a\0\0\x01").decode()),
+        ("binary(3)", "abcd", "abcd"),
+        ("varbinary(9)", "ABCD", "ABCD"),
+        ("varbinary(9)", "q80=", "q80="),
+        ("varchar(9)", "abcd", "abcd"),
+        ("decimal(4,0)", "1234", "1234"),
+    ],
+)
+def test_text_that_may_be_hex_or_base64_is_no_value_where_the_mode_is_not_said(
+    kind: str, sent: str, value: Any
+) -> None:
+    told = one(message(with_schema({"v": sent, "n": -1}, [{"field": "v", "type": "string"}])))
+    assert resolve(told.after["v"], parse_type(kind), told.encoding) == value
+    if not kind.startswith("decimal"):
+        bare = one(message(row("c", None, {"v": sent})))
+        assert resolve(bare.after["v"], parse_type(kind), bare.encoding) == value
+    said = one(message(row("c", None, {"v": sent})), binary_handling_mode="base64")
+    assert said.encoding == "debezium/binary.handling.mode=base64"
+    assert resolve("abcd", parse_type("varbinary(9)"), said.encoding) == "abcd"
+
+
+def test_bytes_of_an_embedded_schema_are_base64_whatever_else_the_row_leaves_open() -> None:
+    fields = [
+        {"field": "b", "type": "bytes"},
+        {"field": "n", "type": "int32"},
+        {"field": "s", "type": "string"},
+    ]
+    event = one(message(with_schema({"b": "abcd", "n": -1, "s": "abcd"}, fields)))
+    assert resolve(event.after["b"], parse_type("blob"), event.encoding) == "abcd"
+    assert one(message(with_schema({"b": "abcd", "s": "abcd"}, fields))).encoding == "canonical"

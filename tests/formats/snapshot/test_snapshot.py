@@ -14,7 +14,7 @@ from lakehouse.formats import FORMATS, decode_message, decode_stored
 from lakehouse.formats.assemble import assembled
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.encode import CHUNK_ROWS, TableChunks, incarnation_of, messages
-from lakehouse.formats.snapshot.records import Place, RowsRecord, TextColumn, encode
+from lakehouse.formats.snapshot.records import PartRecord, Place, RowsRecord, TextColumn, encode
 from tests.support.engine import Memory
 
 TSO = 449583647234560001
@@ -210,6 +210,55 @@ def test_the_end_of_a_live_table_also_tells_from_where_on_it_is_exact() -> None:
     assert row.flags == ("snapshot", "snapshot=table", "snapshot=incremental")
     assert (snapshot.kind, snapshot.position) == ("table", (0, 1, 100, 0, 0, 0))
     assert (settled.kind, settled.position) == ("settled", (0, 2, 4, 0, 0, 0))
+
+
+def part(*rows: list[bytes | None], place: Place = LIVE, gone: tuple[list[Any], ...] = ()) -> list[Message]:
+    record = PartRecord(
+        place=place,
+        database="shop",
+        table="t",
+        columns=(TextColumn("id", "int"), TextColumn("v", "varchar(9)", "latin1")),
+        key=("id",),
+        charset=None,
+        zone="+00:00",
+        rows=list(rows),
+        gone=list(gone),
+    )
+    return list(messages([record], "part"))
+
+
+def test_a_part_is_rows_and_deletes_of_its_place() -> None:
+    row, dead, deleted, other = events(part([b"1", b"\xe9"], [b"x", None], gone=([3], [4, 5])), "debezium")
+
+    above = (0, 1, 100, 0, 1, 1)
+    flags = ("snapshot", "snapshot=incremental")
+    assert (row.op, row.key, row.position, row.flags) == ("snapshot", (1,), above, flags)
+    assert (row.before, row.after) == (None, {"id": 1, "v": "é"})
+    assert (deleted.op, deleted.key, deleted.position, deleted.flags) == ("delete", (3,), above, flags)
+    assert (deleted.before, deleted.after) == ({"id": 3}, None)
+    assert [(one.code, one.table) for one in (dead, other)] == [("value", "t"), ("value", "t")]
+    (of_tso,) = events(part([b"1", None], place=Place(tso=TSO)))
+    assert (of_tso.position, of_tso.commit_ts) == ((0, TSO, 3, 0, 1, 1), TSO)
+
+
+def test_a_part_counts_by_itself_and_above_a_snapshot_of_its_place() -> None:
+    sql = "CREATE TABLE `t` (`id` int PRIMARY KEY, `v` varchar(9) CHARSET latin1)"
+    table = chunks(sql, LIVE)
+    rows: list[list[bytes | None]] = [[b"1", b"a"], [b"2", b"b"], [b"3", b"c"]]
+    whole = list(messages([*table.add(("id", "v"), rows, None, None), *table.end(sql)], "abc"))
+    mended = part([b"1", b"z"], [b"4", b"new"], gone=([2],))
+    last = (0, 9, 0, 0, 0, 0)
+
+    alone, together = Memory("debezium", tidb=False), Memory("debezium", tidb=False)
+    alone.add(whole[:1]).add(mended)
+    together.add(mended).add(whole)
+
+    (shown,) = together.tables(last).values()
+    assert shown == [{"id": 1, "v": "z"}, {"id": 3, "v": "c"}, {"id": 4, "v": "new"}]
+    (found,) = alone.tables(last).values()
+    assert [row["id"] for row in found] == ["1", "4"]  # no schema is told
+    (lineage,) = together.lineages().lineages
+    assert lineage.incomplete_at(last) is None and not together.breaks and not together.problems
 
 
 def test_two_tables_that_are_settled_at_one_place_are_told_apart() -> None:

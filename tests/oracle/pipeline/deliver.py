@@ -22,7 +22,7 @@ from lakehouse.formats.proto import subscribe_pb2
 from lakehouse.sources.recording import write_recording
 from lakehouse.sources.storage_tree import read_tree
 from tests.oracle.check import delivered as delivered_open
-from tests.oracle.formats import BINLOG, OPEN, STORAGE, delivered, told_apart, with_shapes
+from tests.oracle.formats import BINLOG, OPEN, STORAGE, batches, delivered, told_apart, with_shapes
 from tests.oracle.pipeline.plan import SourcePlan
 from tests.oracle.program import CHARSET, ZONE
 from tests.support.encode_binlog import Logged, binlog, feed
@@ -235,8 +235,8 @@ def _cuts_in_order(
     """The same for a connector, which writes its topics in the binlog's order: a recording has nothing still
     on its way, so it has all topics up to one moment.
     """
-    found = []
-    for end in [*sorted(chance.choices(range(len(messages)), k=runs - 1)), len(messages)]:
-        sizes = Counter((message.topic, message.partition) for message in messages[:end])
+    found, parts = [], list(batches(messages))
+    for end in [*sorted(chance.choices(range(len(parts)), k=runs - 1)), len(parts)]:
+        sizes = Counter((message.topic, message.partition) for part in parts[:end] for message in part)
         found.append({place: sizes[place] for place in partitions})
     return found

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.errors import EnvironmentError_, LakehouseError
 from lakehouse.events import Message
-from lakehouse.formats.snapshot.records import Place, RowsRecord, TableRecord, read_record
+from lakehouse.formats.snapshot.records import Place, Record, RowsRecord, TableRecord, read_record
 from lakehouse.lineage import READ_WHILE
 from lakehouse.sources.database import SESSION, Database, DatabaseSettings, connect
 from lakehouse.sources.dumps.records import BinlogPlace
@@ -62,7 +62,7 @@ def spare(server: MariaDb, kind: Server, number: int) -> Connections:
     return Connections(number, lambda: connect(settings_of(server), (*SESSION, *kind.session)))
 
 
-def records(messages: list[Message]) -> list[RowsRecord | TableRecord]:
+def records(messages: list[Message]) -> list[Record]:
     return [read_record(message.value) for message in messages]
 
 
@@ -177,7 +177,7 @@ def test_chunks_that_are_read_ahead_are_the_same_records(
     assert all(free.take() for _ in range(3))
 
 
-def rows_of(records: list[RowsRecord | TableRecord]) -> list[Any]:
+def rows_of(records: list[Record]) -> list[Any]:
     """All rows, whose numbers are those of their order."""
     *chunks, _ = records
     found = list[Any]()

@@ -62,6 +62,23 @@ def test_a_new_partition_is_recorded_before_a_record_of_the_pass_is_landed(
     assert listed.listed == (("t", 0), ("t", 1))
 
 
+def test_a_topic_that_is_there_for_the_first_time_is_read_as_one_that_the_pass_before_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, asked = log_of(read(5)), kafka.KafkaInput("broker", ["t", "u", "v"])
+    topics = [Topic("t", "id", {0: (0, 5)})]
+    monkeypatch.setattr(OpsLog, "add_all", lambda log, records: log.records.extend(log_of(*records).records))
+
+    kafka._reading(RunContext(log, quiet), kafka.KafkaInput("broker", ["t", "u"]), topics, first=False)
+    made = [Topic("u", "iu", {0: (40, 50)}), Topic("v", "iv", {0: (40, 50)})]
+    found = kafka._reading(RunContext(log, quiet), asked, [*topics, *made], first=False)
+
+    assert found.following == {("t", 0): 5, ("u", 0): 0, ("v", 0): 40}
+    last = log.last(Read)
+    assert last is not None
+    assert last.wanted == "t|u|v"
+
+
 def done(batch: int, following: Sequence[int], marks: Sequence[int]) -> Done:
     """A batch that goes on at some offset of each partition of the topic, and its watermarks."""
     return Done(

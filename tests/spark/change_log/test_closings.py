@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from lakehouse.ops.progress import Counts, Shortfall
+from lakehouse.ops.progress import BronzeRows, Counts, Shortfall
 from lakehouse.ops.records.bronze import OffsetsLost
 from lakehouse.ops.records.operators import Dismissed, Generation
 from lakehouse.ops.records.record import Record
@@ -12,10 +12,11 @@ from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.change_log.dead_letters import closings, open_losses, open_shortfalls
 from lakehouse.spark.gold import run
 from lakehouse.spark.gold.settings import GoldSettings
+from lakehouse.spark.operations.rebuild import shortfalls_given_up
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import Sent, done_record
 from tests.support.lakes import quiet
-from tests.support.records import log_of
+from tests.support.records import log_of, manifest
 
 LOST = OffsetsLost(topic="t", incarnation="", partition=0, first=1, last=2, missing=2, seen_at=0)
 GIVEN_UP = Dismissed(code=None, batch=900, gaps=1, why="garbage")
@@ -44,6 +45,22 @@ def test_what_is_given_up_of_the_present_generation_is_closed() -> None:
     assert max(one.batch for one in closings(log)) == 12
     assert open_shortfalls(log) == []
     assert [one.batch for one in closings(log_of(LOST, GIVEN_UP, REPEATED))] == [900, 899]
+
+
+def test_what_was_given_up_as_not_sent_stays_given_up_in_the_next_generation_unless_there_is_more() -> None:
+    before, batch = replace(DONE, short=(SHORT,)), replace(GIVEN_UP, code="lost", batch=12)
+    same = replace(SHORT, batch=2)
+    new = replace(DONE, batch=3, short=(same,))
+    more = replace(new, short=(same, replace(SHORT, offset=9, batch=3)))
+
+    (again,) = shortfalls_given_up(log_of(before, batch), new)
+
+    assert open_shortfalls(log_of(before, batch, new, Generation(number=2), again)) == []
+    assert open_shortfalls(log_of(before, batch, new, Generation(number=2))) != []
+    assert shortfalls_given_up(log_of(before, batch), more) == []
+    assert shortfalls_given_up(log_of(before), new) == [], "nobody has given it up"
+    lost = replace(manifest(), bronze=BronzeRows(4, 9, 9, ("bronze has lost 1 of 9 records",)))
+    assert shortfalls_given_up(log_of(lost, before, batch), new) == [], "which would give up this too"
 
 
 def test_dead_letters_that_were_decoded_again_bring_no_record_that_was_never_sent() -> None:

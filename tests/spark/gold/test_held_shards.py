@@ -9,7 +9,7 @@ import pytest
 from lakehouse.events import Position
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
-from lakehouse.gold.options import GoldOptions, to_plain
+from lakehouse.gold.options import PLAIN, GoldOptions, to_plain
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
 from lakehouse.spark.gold.entries import shards_entry, without_shards
@@ -147,3 +147,17 @@ def test_dead_letters_of_a_shard_of_which_nothing_else_has_come_keep_a_merged_ta
     since = entry_of(run_over(feed, 12, before=9, known=entry, dead={("d", "o_0"): 1})).since
     assert since == at(7), "since when something is missing does not move on"
     assert entry.shards is not msgspec.UNSET
+
+
+def test_a_table_that_a_rename_above_the_watermark_makes_a_shard_is_one_from_the_rename_on() -> None:
+    """Gold stands before the RENAME: the source's shards are those of then, and the table is its own."""
+    feed = shard(TiCDC(), 0, 1).ddl(2, "CREATE TABLE x (id INT PRIMARY KEY, a VARCHAR(9))", table="x")
+    feed.row(3, "INSERT", ROW, table="x").ddl(8, "RENAME TABLE x TO o_1", table="o_1")
+
+    alone, merged = plan_tables(run_over(feed, 5))
+    assert [(one.gold, [lineage.id for lineage in one.lineages]) for one in (alone, merged)] == [
+        ("d__x", ["d.x@0.2.2"]),
+        ("d__orders", ["d.o_0@0.1.2"]),
+    ]
+    assert alone.options == PLAIN
+    assert [one.id for one in plan_of(run_over(feed, 9)).lineages] == ["d.o_0@0.1.2", "d.x@0.2.2"]

@@ -54,3 +54,11 @@ def test_a_selected_table_stays_selected_under_a_new_name() -> None:
     renamed = feed().ddl(3, "RENAME TABLE `t` TO `u`", table="u")
 
     assert new_ones(NAMED, renamed) == ["u"]
+
+
+def test_a_table_is_selected_by_the_names_that_it_has_had_so_far() -> None:
+    """Before a RENAME above the watermark no YAML names it: its Delta table would have a name of then."""
+    told = TiCDC().ddl(1, CREATE.replace("TABLE t", "TABLE x"), table="x").ddl(5, "RENAME TABLE x TO t")
+    one = tables(told)["t"]
+
+    assert [is_selected(NAMED, one, (0, ts, 2, 0, 0, 0)) for ts in (4, 5)] == [False, True]

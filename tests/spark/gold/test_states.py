@@ -12,6 +12,7 @@ from lakehouse.lineage import Held, Lineage, Name
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.spark.gold.entries import EXACT, State, state_of
+from lakehouse.spark.ops.gold_names import renamed
 from tests.support.feeds import TiCDC
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
@@ -66,6 +67,15 @@ def test_a_file_that_the_sink_lacks_is_one_tables_or_every_ones() -> None:
 
     assert missing(("d", "t")) == ["incomplete", "exact"]
     assert missing(None) == ["incomplete", "incomplete"]
+
+
+def test_a_target_that_a_yaml_names_once_the_table_is_there_is_told_to_have_no_effect() -> None:
+    note = "gold.target: orders is a name for a new table; this one stays shop__orders"
+
+    assert renamed("shop__orders", "shop__orders", "orders") == [note]
+    assert renamed("orders", "orders", "orders") == renamed("shop__orders", "shop__orders", None) == []
+    taken = "orders is another table's name in gold, this one is orders_2"
+    assert renamed("orders_2", "orders", "orders") == [taken]
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,16 @@ from lakehouse.spark.operations.rebuild import request
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline import repair_tables
+from lakehouse.spark.pipeline.repair_rows import refuse_whole
 from lakehouse.spark.pipeline.repair_tables import Differing, is_wrong, verified, verify_sources
 from lakehouse.spark.verification.looks import Compared, Options
 from lakehouse.spark.verification.run import TableResult
+from lakehouse.verification.part import WholeOnly
 from lakehouse.verification.rows import key_hash
 from lakehouse.verification.verdict import COLUMNS, EXTRA, TABLE, Found
 from tests.oracle.database import Database
 from tests.servers.mariadb import MariaDb, start_mariadb
-from tests.support.lakes import quiet, write_recording
+from tests.support.lakes import write_recording
 from tests.support.live_feed import BINLOG, FedLake, LiveFeed, created
 
 ITEM = "CREATE TABLE `item` (`id` int PRIMARY KEY, `v` varchar(20), `w` decimal(10,2))"
@@ -55,13 +57,15 @@ class Repaired:
 
     def __init__(self, spark: Any, lake: FedLake) -> None:
         self.spark, self.lake, self.before = spark, lake, dict[str, int]()
+        self.said = list[str]()
 
     def verify(self, *, repair: bool = False, **options: Any) -> dict[str, dict[str, Any]]:
         """A comparison's entries by table; what the pipeline writes meanwhile is not counted."""
         source = self.lake.source()
         asked = Options(**{"pause": self.lake.beat, "wait": 8.0, **options})
         self.before = self.versions()
-        entries = verified(Compared(source, database_settings(source.config), asked, quiet), repair=repair)
+        settings = database_settings(source.config)
+        entries = verified(Compared(source, settings, asked, self.said.append), repair=repair)
         return {entry["table"].removeprefix("shop."): entry for entry in entries}
 
     def versions(self) -> dict[str, int]:
@@ -82,6 +86,13 @@ class Repaired:
         """What Delta's history says of a gold table, newest first."""
         history = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.lake.lake}/gold/shop__{table}`")
         return [row.operation for row in history.select("operation").collect()]
+
+    def rows_written(self, table: str) -> tuple[str, list[int]]:
+        """The operation of a gold table's last commit, and how many rows it inserted, updated, deleted."""
+        history = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.lake.lake}/gold/shop__{table}`")
+        last = history.select("operation", "operationMetrics").first()
+        kinds = ("Inserted", "Updated", "Deleted")
+        return last.operation, [int(last.operationMetrics[f"numTargetRows{kind}"]) for kind in kinds]
 
     def manifest(self) -> Manifest:
         found = OpsLog(self.spark, Lake(str(self.lake.lake)), "shop").load().last(Manifest)
@@ -154,6 +165,9 @@ def test_what_was_published_wrongly_is_folded_again_and_a_truncate_that_was_not_
     told = shop(server, "debezium").ddl("cleared", "CREATE TABLE `cleared` (`id` int PRIMARY KEY)")
     told.rows("INSERT INTO `cleared` VALUES (1), (2), (3)")
     told.ddl("cleared", "TRUNCATE TABLE `cleared`", clears=True).skip()
+    told.rows("UPDATE `other` SET `v` = 'lost' WHERE `id` = 4").skip()
+    told.rows("DELETE FROM `other` WHERE `id` = 5").skip()
+    told.rows("INSERT INTO `other` VALUES (50, 'lost', 1)").skip()
     lake = Repaired(spark, FedLake(tmp_path, told, server.port).run())
     lake.gold("item", "DELETE FROM {} WHERE id = 5")
     log, manifest = OpsLog(spark, Lake(str(lake.lake.lake)), "shop").load(), lake.manifest()
@@ -177,14 +191,25 @@ def test_what_was_published_wrongly_is_folded_again_and_a_truncate_that_was_not_
     written, versions = lake.written(), lake.versions()
     lake.lake.beat()
     taken = {name for name, last in lake.versions().items() if last != versions[name]} - {"beat"}
+    counts = {name: lake.rows_written(name) for name in sorted(taken)}
+    # what was mended goes on: no change seems to be lacking before these
+    told.rows("INSERT INTO `other` VALUES (5, 'again', 1)").rows(
+        "UPDATE `other` SET `v` = 'on' WHERE id = 50"
+    )
     again = lake.verify()
 
     assert faults(found["item"]) == {key_hash(["5"]): "missing"}
+    assert faults(found["other"]) == {
+        key_hash(["4"]): "changed",
+        key_hash(["5"]): "extra",
+        key_hash(["50"]): "missing",
+    }
     assert faults(found["cleared"]) == {key_hash([id_]): "extra" for id_ in "123"}
     repairs = {name: one["repaired_by"] for name, one in found.items() if "repaired_by" in one}
-    assert repairs == {"item": ["rebuilt"], "cleared": ["snapshot"]}
+    assert repairs == {"item": ["rebuilt"], "cleared": ["rows"], "other": ["rows"]}
     assert [one for one in found.values() if is_wrong(one)] == []
-    assert (written, taken) == ({"item"}, {"cleared"})
+    assert (written, taken) == ({"item"}, {"cleared", "other"})
+    assert counts == {"cleared": ("MERGE", [0, 0, 3]), "other": ("MERGE", [1, 1, 1])}
     assert {one.state for one in lake.manifest().tables} == {"exact"}
     assert {name for name, one in again.items() if one["different"] or one["undecided"]} == set()
 
@@ -206,6 +231,31 @@ def test_a_repair_that_can_do_nothing_says_why() -> None:
     assert why_not(held(), columns, extra) is None
     assert is_wrong({"different": 1}) and is_wrong({"different": 1, "not_repaired": "it is gone"})
     assert not is_wrong({"different": 1, "not_repaired": None}) and not is_wrong({"compared": False})
+
+
+def test_rows_alone_are_not_read_of_a_table_that_they_would_not_make_exact() -> None:
+    lost = "bronze has lost 3 of 9 records"
+
+    def why(
+        word: str = "upsert", state: str = "exact", said: str | None = None, inferred: Any = False
+    ) -> str:
+        lineage = SimpleNamespace(
+            source_schema=inferred if inferred is None else SimpleNamespace(inferred=inferred)
+        )
+        table: Any = SimpleNamespace(
+            mode=SimpleNamespace(word=word, lineage=lineage),
+            entry=SimpleNamespace(state=state, why=said),
+        )
+        try:
+            refuse_whole(table, {lost})
+        except WholeOnly as error:
+            return str(error)
+        return ""
+
+    assert why() == why(state="incomplete", said=lost) == ""
+    assert why("soft").startswith("its mode is soft")
+    assert why(inferred=True) == why(inferred=None) == "no statement has told its schema"
+    assert why(state="incomplete", said="3 dead letters") == "it is incomplete: 3 dead letters"
 
 
 def test_a_table_that_is_undecided_after_it_was_mended_is_not_called_repaired() -> None:
@@ -244,7 +294,7 @@ def test_what_silver_lacks_is_read_again_from_the_database(
     again = lake.verify()
 
     assert faults(found["item"]) == {key_hash(["3"]): "changed", key_hash(["7"]): "changed"}
-    assert found["item"]["repaired_by"] == ["restored", "snapshot"]
+    assert found["item"]["repaired_by"] == ["restored", "rows"], lake.said
     assert [one for one in found.values() if is_wrong(one)] == []
     assert (written, taken) == ({"item"}, {"item"})
     assert {name for name, one in again.items() if one["different"] or one["undecided"]} == set()

@@ -266,7 +266,7 @@ def test_a_server_that_is_not_as_far_as_its_feed_is_another_one(
     )
 
     with pytest.raises(LakehouseError, match="behind what the feed has told") if refused else nullcontext():
-        command._refuse_gap(log, place, quiet)
+        command.refuse_gap(log, place, quiet)
 
 
 @pytest.mark.parametrize(
