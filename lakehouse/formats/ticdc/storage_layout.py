@@ -17,7 +17,7 @@ raw: any character but a slash. Paths are relative to the sink's root. Pure func
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -121,6 +121,8 @@ _INDEX = re.compile(r"CDC(?:_([0-9A-Za-z-]+))?\.index")
 _SCHEMA = re.compile(r"schema_([0-9]{1,19})_([0-9]{1,10})\.json")
 _DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}){0,2}")
 _NUMBER = re.compile(r"[0-9]{1,19}")
+# the paths of schema files, for Python and for Spark; what it finds may be another file
+SCHEMA_PATH = r"(^|/)schema(_[0-9]+_[0-9]+)?\.json$"
 
 
 def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | Checkpoint | Index | Other:
@@ -286,11 +288,16 @@ class Schemas(NamedTuple):
             joined += (("unsplit", b""),)
         return joined if dispatchers < 2 else (*joined, ("dispatchers", str(dispatchers).encode()))
 
-    def of(self, files: Collection[DataFile | SchemaFile]) -> "Schemas":
+    def of(self, files: Iterable[DataFile | SchemaFile]) -> "Schemas":
         """What the headers of these files need."""
-        places, owners = {file[1:5] for file in files}, {file[1:4] for file in files}
+        places, paths = set[Place](), set[str]()
+        for file in files:
+            places.add(file[1:5])
+            if isinstance(file, SchemaFile):
+                paths.add(file.path)
         known = {place: self.known[place] for place in places & self.known.keys()}
-        paths = {file.path for file in files} | {file.path for file, _, _ in known.values()}
+        paths |= {file.path for file, _, _ in known.values()}
+        owners = {place[:3] for place in places}
         return Schemas(
             known=known,
             names={path: self.names[path] for path in paths & self.names.keys()},

@@ -41,7 +41,7 @@ from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.columns import INPUT
-from lakehouse.spark.silver.context import batch_context, files_of, for_workers
+from lakehouse.spark.silver.context import batch_context, files_of
 from lakehouse.spark.silver.done_record import Sent, done_record, next_offsets, with_counts
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
@@ -307,10 +307,11 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     done = log.last(Done)
     small = plan.small and not has_attachments(feed.format, feed.options)
     table = decoded_here(bronze.select(*INPUT).toArrow()) if small else None
+    read = bronze if table is None else table
     seen = Replays({}, 0, ())
     if (rule := rule_of(feed.format, feed.order)) is not None:
         seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table=table)
-    near = batch_context(log, feed.format, feed.options, plan.ranges, files=plan.files)
+    near = batch_context(log, feed.format, feed.options, plan.ranges, files=plan.files, records=read)
     # of records that are read again no batch reads on: parts that wait would be forgotten with their letters
     near = replace(near, copies=seen.copies, final=plan.again, apart=plan.again)
     settings = {
@@ -325,7 +326,6 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     if table is not None:
         summary, runs, counted = run_local_batch(log, feed, table, settings, plan=plan, done=done)
     else:
-        settings["beside"] = for_workers(near, bronze, feed.options)
         summary, runs, counted = run_spark_batch(log, feed, bronze, settings, plan=plan, done=done)
     copies = sum(len(offsets) for offsets in seen.copies.values())
     decoded = counted["decoded"] + counted["below"]

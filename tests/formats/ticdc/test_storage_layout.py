@@ -325,7 +325,9 @@ def test_only_renamed_tables_of_one_version_are_held_against_each_other(
 
     monkeypatch.setattr(storage_history, "_rank", rank)
     content = b'{"TableVersion": 400, "TableColumns": [{"ColumnName": "a", "ColumnType": "INT"}]}'
-    renames = b'{"TableVersion": 400, "Query": "RENAME TABLE `d`.`a` TO `d`.`b`", "Type": 14, "TableColumns": []}'
+    renames = (
+        b'{"TableVersion": 400, "Query": "RENAME TABLE `d`.`a` TO `d`.`b`", "Type": 14, "TableColumns": []}'
+    )
     history = [Version("d", f"t{number}", read_definition(content)) for number in range(50)]
     history.append(Version("d", "b", read_definition(renames)))
 
