@@ -121,8 +121,6 @@ _INDEX = re.compile(r"CDC(?:_([0-9A-Za-z-]+))?\.index")
 _SCHEMA = re.compile(r"schema_([0-9]{1,19})_([0-9]{1,10})\.json")
 _DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}){0,2}")
 _NUMBER = re.compile(r"[0-9]{1,19}")
-# the paths of schema files, for Python and for Spark; what it finds may be another file
-SCHEMA_PATH = r"(^|/)schema(_[0-9]+_[0-9]+)?\.json$"
 
 
 def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | Checkpoint | Index | Other:
@@ -290,14 +288,10 @@ class Schemas(NamedTuple):
 
     def of(self, files: Iterable[DataFile | SchemaFile]) -> "Schemas":
         """What the headers of these files need."""
-        places, paths = set[Place](), set[str]()
-        for file in files:
-            places.add(file[1:5])
-            if isinstance(file, SchemaFile):
-                paths.add(file.path)
+        seen = {(file[1:5], file.path if isinstance(file, SchemaFile) else "") for file in files}
+        places, owners = {place for place, _ in seen}, {place[:3] for place, _ in seen}
         known = {place: self.known[place] for place in places & self.known.keys()}
-        paths |= {file.path for file, _, _ in known.values()}
-        owners = {place[:3] for place in places}
+        paths = {path for _, path in seen} | {file.path for file, _, _ in known.values()}
         return Schemas(
             known=known,
             names={path: self.names[path] for path in paths & self.names.keys()},

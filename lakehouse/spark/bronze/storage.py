@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import DDL, SNAPSHOT_TOPIC, just_above, tidb_position
 from lakehouse.formats.ticdc.storage_gaps import unexplained
-from lakehouse.formats.ticdc.storage_layout import SCHEMA_PATH, DataFile, SchemaFile, classify, has_commit_ts
+from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
 from lakehouse.ops.records.bronze import FilesMissing, MissingFile
 from lakehouse.ops.records.bronze import Scan as ScanRecord
 from lakehouse.ops.records.operators import Epoch
@@ -32,6 +32,8 @@ from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
 
 METADATA = "metadata"
 CHUNK_BYTES = 64 * 1024 * 1024
+# the paths of schema files, for Python and for Spark; what it finds may be another file
+SCHEMA_PATH = r"(^|/)schema(_[0-9]+_[0-9]+)?\.json$"
 # schema files land beside so many bytes of data at most: each batch reads all of them again
 BESIDE_BYTES = 4 * 1024 * 1024
 

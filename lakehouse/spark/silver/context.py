@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import BatchContext
 from lakehouse.formats.ticdc.storage_layout import (
-    SCHEMA_PATH,
     DataFile,
     SchemaFile,
     classify,
@@ -24,6 +23,7 @@ from lakehouse.formats.ticdc.storage_layout import (
     several_dispatchers,
 )
 from lakehouse.ops.progress import NextOffset, OffsetRange, Place
+from lakehouse.spark.bronze.storage import SCHEMA_PATH
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
 
