@@ -4,7 +4,6 @@
     ├── ConfigError       a configuration problem: file, line, column and what to do
     ├── DecodeError       bytes that are no message of their format; `code` is counted in dead letters
     ├── DdlError          a statement that the reader does not know, or that does not fit its schema
-    ├── SchemaConflict    gold cannot follow the source, or two changes of one identity differ
     ├── QualityError      a batch that its expectations stop
     └── EnvironmentError_ a missing Java, jar, network, port or permission
 
@@ -33,12 +32,6 @@ class DecodeError(LakehouseError):
 
 class DdlError(LakehouseError):
     """A statement that is not understood; the table that it names is held."""
-
-
-class SchemaConflict(LakehouseError):
-    """Gold can't follow the source: two changes of one identity differ, or no rule decides a schema
-    change.
-    """
 
 
 class QualityError(LakehouseError):

@@ -33,6 +33,8 @@ SNAPSHOT_FLAG, TABLE_SNAPSHOT, SETTLED = "snapshot=table", "table", "settled"
 INCREMENTAL = "snapshot=incremental"
 # the flag of a row whose feed sends no deletes
 DELETES_HIDDEN = "deletes_hidden"
+# flags of TiCDC's rows whose message says that their table has no handle key, or no primary key
+NO_HANDLE, NO_PRIMARY_KEY = "no_handle", "no_primary_key"
 MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)
 
 

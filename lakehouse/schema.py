@@ -279,6 +279,8 @@ def parse_type(text: str) -> ColumnType:
     items = [item.strip() for item in (match[2] or "").split(",")]
     numbers = [int(item) for item in items] if all(map(_NUMBER.fullmatch, items)) else []
     numbers = numbers if is_possible(base, *numbers) else []
+    if base == "float" and len(numbers) == 1:  # FLOAT(p), of which the server makes the one or the other
+        base, numbers = "double" if numbers[0] > 24 else base, []
     length = numbers[0] if numbers else None
     return ColumnType(
         base,

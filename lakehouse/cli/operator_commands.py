@@ -78,34 +78,37 @@ def audit(
         raise typer.Exit(1)
 
 
+OnlyTables = Annotated[
+    list[str] | None,
+    typer.Option("--tables", metavar="DB.TABLE", help="Only this table; may be repeated."),
+]
+Sample = Annotated[
+    str,
+    typer.Option("--sample", metavar="SHARE", help="A share of the rows, such as 1%; another one each time."),
+]
+KeepValues = Annotated[
+    bool, typer.Option("--values", help="Keep the values of cells that differ, not the keys' hashes alone.")
+]
+Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair",
+        help="Mend the tables that differ, and no other: gold from what was published or from silver, "
+        "else its rows that differ from the database, or where they alone can't be read all of it.",
+    ),
+]
+Wait = Annotated[
+    str, typer.Option("--wait", metavar="DURATION", help="How long to wait for the feed to pass a place.")
+]
+
+
 def verify(
     source: Source,
-    tables: Annotated[
-        list[str] | None,
-        typer.Option("--tables", metavar="DB.TABLE", help="Only this table; may be repeated."),
-    ] = None,
-    sample: Annotated[
-        str,
-        typer.Option(
-            "--sample", metavar="SHARE", help="A share of the rows, such as 1%; another one each time."
-        ),
-    ] = "100%",
-    values: Annotated[
-        bool,
-        typer.Option("--values", help="Keep the values of cells that differ, not the keys' hashes alone."),
-    ] = False,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair",
-            help="Mend the tables that differ, and no other: gold from what was published or from silver, "
-            "else its rows that differ from the database, or where they alone can't be read all of it.",
-        ),
-    ] = False,
-    wait: Annotated[
-        str,
-        typer.Option("--wait", metavar="DURATION", help="How long to wait for the feed to pass a place."),
-    ] = "2m",
+    tables: OnlyTables = None,
+    sample: Sample = "100%",
+    values: KeepValues = False,
+    repair: Repair = False,
+    wait: Wait = "2m",
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Connections that read at a time.")] = 2,
     configs: Configs = Path("configs"),
     lake: SourceLake = None,

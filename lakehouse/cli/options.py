@@ -106,7 +106,7 @@ def loaded_if_there(configs: Path) -> "Config | None":
 
 
 def decoding(
-    format: str | None, source: Path | None, option: list[str] | None, recording: Path | None = None
+    format: str | None, source: Path | None, option: list[str] | None, recording: Path | None
 ) -> tuple[str, dict[str, str]]:
     """The format and the decoder's options, from a source's YAML or the command line, which wins. Without
     either the format is the one that the recording's first messages have.

@@ -222,7 +222,8 @@ def print_outcomes(
     as_json: bool,
     orders: Mapping[str, str],
     config: "Config | None" = None,
-    lake: str | None = None,
+    *,
+    lake: str | None,
 ) -> None:
     """Print what a run has done, source by source as they end."""
     if as_json:
@@ -230,7 +231,7 @@ def print_outcomes(
     from lakehouse.reporting.text.runs import outcome_parts
 
     for outcome in outcomes:
-        print_parts(outcome_parts(outcome, views_of([outcome], orders, config, lake)[outcome["source"]]))
+        print_parts(outcome_parts(outcome, views_of([outcome], orders, config, lake=lake)[outcome["source"]]))
     return None
 
 
@@ -240,9 +241,7 @@ def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: J
     from lakehouse.spark.readers import status as reader
 
     config = loaded(configs)
-    entries = reader.plan(config, lake)
-    views = views_of(entries, reader.orders(config, lake), config, lake)
-    print_as(entries, as_json, lambda found: plan_parts(found, views))
+    print_as(reader.plan(config, lake), as_json, plan_parts)
 
 
 def status(
@@ -265,5 +264,5 @@ def status(
 
     config = loaded_if_there(configs)
     entries = reader.status(config, lake, history)
-    views = views_of(entries, reader.orders(config, lake), config, lake)
+    views = views_of(entries, reader.orders(config, lake), config, lake=lake)
     print_as(entries, as_json, lambda found: status_parts(found, views))

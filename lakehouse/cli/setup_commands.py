@@ -194,7 +194,7 @@ def _views(
 ) -> "dict[str, View]":
     """A view of each source that was observed."""
     orders = {source["source"]: source["order"] for source in sources}
-    return views_of([source["status"] for source in sources], orders, config, lake)
+    return views_of([source["status"] for source in sources], orders, config, lake=lake)
 
 
 def ui(

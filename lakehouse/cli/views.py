@@ -41,7 +41,8 @@ def views_of(
     entries: Sequence[Mapping[str, Any]],
     orders: Mapping[str, str],
     config: "Config | None" = None,
-    lake: str | None = None,
+    *,
+    lake: str | None,
 ) -> "dict[str, View]":
     """A view of each source that the entries are of."""
     from lakehouse.reporting.text.tables import View, shared_tables

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from lakehouse.config.expressions import computed_problem
 from lakehouse.config.options import KAFKA_PROPERTIES, KAFKA_TAKEN, known_option, option_problems
 from lakehouse.config.producer_settings import Data, Finding, section, sends_watermarks
-from lakehouse.config.quality import quality_findings
+from lakehouse.config.quality import is_regex, quality_findings
 from lakehouse.config.secrets import FORMS, has_reference, has_secret_reference, holds_secret, is_malformed
 from lakehouse.config.yaml_reader import Path
 from lakehouse.errors import did_you_mean, nearest
@@ -93,7 +93,7 @@ def _topics(data: Data) -> Iterator[Finding]:
         yield ("kafka",), "names no topic", "add topics or topic_pattern"
     if topics is not None and pattern is not None:
         yield ("kafka", "topic_pattern"), "says again what topics says", "keep one of the two"
-    if isinstance(pattern, str) and not _compiles(pattern):
+    if isinstance(pattern, str) and not is_regex(pattern):
         yield (
             ("kafka", "topic_pattern"),
             "is no regular expression",
@@ -113,14 +113,6 @@ def _topics(data: Data) -> Iterator[Finding]:
                 "is not among the topics that are read",
                 did_you_mean(topic, map(str, topics)),
             )
-
-
-def _compiles(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
 
 
 def _is_read(topic: str, topics: object, pattern: object) -> bool:

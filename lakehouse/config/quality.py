@@ -97,7 +97,7 @@ def _arguments(name: str, args: Data, form: Form, path: Path) -> Iterator[Findin
 def _values(args: Data, path: Path) -> Iterator[Finding]:
     for name in (name for name in _REGEXES if name in args):
         values = args[name] if isinstance(args[name], list) else [args[name]]
-        if not values or not all(isinstance(text, str) and _compiles(text) for text in values):
+        if not values or not all(isinstance(text, str) and is_regex(text) for text in values):
             yield (*path, "args", name), "is no regular expression", "write one"
     for name in (name for name in ("value_set", "value_pairs_set", "column_list") if name in args):
         if not isinstance(args[name], list) or not args[name]:
@@ -120,7 +120,7 @@ def _values(args: Data, path: Path) -> Iterator[Finding]:
         yield (*path, "args", "condition_parser"), "has no effect without row_condition", "remove it"
 
 
-def _compiles(text: str) -> bool:
+def is_regex(text: str) -> bool:
     try:
         re.compile(text)
     except re.error:

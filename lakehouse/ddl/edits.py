@@ -225,8 +225,6 @@ class TableCharset(Clause):
 class ReplaceRows(Clause):
     """Rows are exchanged below the logs (DISCARD or IMPORT TABLESPACE)."""
 
-    clause: str
-
 
 @dataclass(frozen=True, slots=True)
 class DropDuplicates(Clause):

@@ -174,9 +174,9 @@ def misfit(last: Claim, claim: Claim, *, by_commit: bool) -> str | None:
     return ANOTHER_ROW if last.new != claim.old else None
 
 
-def known_at(position: Position | None, *, there: bool) -> Claim | None:
-    """What is known of a row at a position, where it is one."""
-    return None if position is None else Claim(position, None, after=there)
+def absent_at(position: Position | None) -> Claim | None:
+    """That a row was not there at a position; None where there is no such position."""
+    return None if position is None else Claim(position, None, after=False)
 
 
 def break_of(key: str, last: Claim | None, claim: Claim, *, by_commit: bool) -> Break | None:

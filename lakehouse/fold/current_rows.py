@@ -20,11 +20,11 @@ from lakehouse.fold.continuity import (
     NO_BREAKS,
     Breaks,
     Claim,
+    absent_at,
     all_of,
     begun_at,
     breaks_of,
     key_text,
-    known_at,
 )
 from lakehouse.fold.keyless import Multiset
 from lakehouse.fold.row_edits import (
@@ -183,7 +183,7 @@ def _breaks(
             key = row_key(edit.row, ids)
             if key in claims and edit.claim is not None:
                 claims[key].append(edit.claim)
-    begun = known_at(piece.begun, there=False)
+    begun = absent_at(piece.begun)
     return all_of(
         found
         for key, said in claims.items()

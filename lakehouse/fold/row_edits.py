@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from lakehouse.events import DELETES_HIDDEN, INCREMENTAL, Position
+from lakehouse.events import DELETES_HIDDEN, INCREMENTAL, NO_HANDLE, NO_PRIMARY_KEY, Position
 from lakehouse.fold.continuity import Claim, Form, form_of
 from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
@@ -27,6 +27,7 @@ PARTIAL_AFTER = "partial_after"
 TELLING = (REJECTED, OLD_KEY_UNKNOWN, PARTIAL_AFTER, DELETES_HIDDEN)
 OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may still be there"
 NO_DELETES = "the feed sends no deletes: rows that are gone may still be there"
+KEY_GONE = "rows say that the table has no key: a statement that dropped it is not in the feed"
 SENT_AGAIN = "rows of an incremental snapshot may be there already: the table has no key to tell them by"
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
@@ -147,6 +148,8 @@ class ChangeReader:
                 problems.add(OLD_ROW_STAYS)
             if DELETES_HIDDEN in change.flags:
                 problems.add(NO_DELETES)
+            if change.flags and self._has_lost_key(change):
+                problems.add(KEY_GONE)
             if INCREMENTAL in change.flags and not self._ids:
                 problems.add(SENT_AGAIN)
             partial = before is not None and not self._ids and not carrier.tells_all(change.before or {})
@@ -154,6 +157,17 @@ class ChangeReader:
             if self._claims:
                 self._claim(edits, change)
         return Edits(edits, unknown, frozenset(problems), applied, cleared=cleared)
+
+    def _has_lost_key(self, change: Change) -> bool:
+        """Whether a row's message knows no key where its table has one. TiCDC sends no DDL after which a
+        table has none, but with `force-replicate`; the new architecture sends its rows on, equal keys too.
+        """
+        if not self._ids or self._lineage.overruled:
+            return False
+        schema = self._lineage.steps[self._step_at(change.position)].schema
+        if NO_PRIMARY_KEY in change.flags:
+            return bool(schema.primary_key)
+        return NO_HANDLE in change.flags and bool(schema.handle_key)
 
     def _carrier(self, step: int, encoding: str) -> Carrier:
         found = self._carriers.get((step, encoding))

@@ -29,7 +29,16 @@ TICDC: Settings = {
         "true",
         "updates of a key come unsplit, and without old values the old row stays",
     ),
-    "event-filters": Setting(None, ".+", "a filtered DDL is gone while its rows go on"),
+    "event-filters": Setting(
+        None, ".+", "rows and updates that a rule leaves out are gone, and a DDL while its rows go on"
+    ),
+    "ignore-txn-start-ts": Setting(None, ".+", "transactions that are left out leave no trace"),
+    "bdr-mode": Setting(
+        None, "true", "rows that another changefeed wrote are not sent, nor DDL but of a primary cluster"
+    ),
+    "force-replicate": Setting(
+        None, "false", "tables without a key are not sent, nor the statement that takes one its last key"
+    ),
 }
 TICDC_KAFKA: Settings = COMPACTED | {
     "dispatcher": Setting(
@@ -94,6 +103,20 @@ CANAL_PROTOBUF: Settings = {
 DEBEZIUM: Settings = {
     "event.processing.failure.handling.mode": Setting(
         None, "warn|skip|ignore", "events that the connector can't process are left out"
+    ),
+    "gtid.source.includes": Setting(None, ".+", "rows that other servers wrote first are left out"),
+    "gtid.source.excludes": Setting(None, ".+", "rows that those servers wrote first are left out"),
+    "field.name.adjustment.mode": Setting(
+        None, "avro|avro_unicode", "columns whose names it changes are unknown"
+    ),
+    **dict.fromkeys(
+        ("schema.history.internal.skip.unparseable.ddl", "database.history.skip.unparseable.ddl"),
+        Setting(
+            None, "true", "rows behind a statement that it can't parse are read by the columns before it"
+        ),
+    ),
+    "snapshot.locking.mode": Setting(
+        None, "none", "a snapshot may hold rows of after its place: without a key they are there twice"
     ),
     "inconsistent.schema.handling.mode": Setting(
         None, "warn|skip", "rows of tables that the connector has no schema of are left out"

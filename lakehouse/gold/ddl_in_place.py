@@ -7,8 +7,8 @@ not hold) folds the table again. Both ways give the same table: the rows of a ta
 nothing but these effects.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -128,20 +128,15 @@ def in_place(
     after = {column.column.id: column for column in columns[1]}
     added = [_added(column, fills) for each, column in after.items() if each not in before]
     stays = [(before[each], column) for each, column in after.items() if each in before]
-    become = _converted_ids(lineage, first, last, upstream)
+    become = _converted_ids(lineage, first, last)
     if any(one is None for one in added) or not all(
         _goes_on(old, new, converted=old.column.id in become) for old, new in stays
     ):
         return None
-    found = InPlace(
+    found = replace(
+        _metadata_changes(stays, become),
         dropped=tuple(column for each, column in before.items() if each not in after),
-        renamed=tuple((old, new) for old, new in stays if old.name != new.name),
-        widened=tuple(new for old, new in stays if old.spark != new.spark and new.column.id not in become),
-        described=tuple(new for old, new in stays if _comment(old) != _comment(new)),
         added=tuple(one for one in added if one is not None),
-        retyped=tuple(
-            old for old, new in stays if old.column.type != new.column.type or old.column.id in become
-        ),
         converted=tuple(
             Conversion(lineage, steps, upstream, old=(old.column, old.spark), new=(new.column, new.spark))
             for old, new in stays
@@ -150,6 +145,20 @@ def in_place(
         columns=tuple(columns[1]),
     )
     return found if _is_free(found, columns[0]) else None
+
+
+def _metadata_changes(stays: Sequence[tuple[GoldColumn, GoldColumn]], become: Collection[int]) -> InPlace:
+    """What changes about columns that stay, each as it was and as it will be; the cells of those in `become`
+    are converted.
+    """
+    return InPlace(
+        renamed=tuple((old, new) for old, new in stays if old.name != new.name),
+        widened=tuple(new for old, new in stays if old.spark != new.spark and new.column.id not in become),
+        described=tuple(new for old, new in stays if _comment(old) != _comment(new)),
+        retyped=tuple(
+            old for old, new in stays if old.column.type != new.column.type or old.column.id in become
+        ),
+    )
 
 
 def _comment(column: GoldColumn) -> str:
@@ -171,7 +180,7 @@ def _fills(lineage: Lineage, first: int, last: int, upstream: Upstream) -> Row |
         effects = lineage.steps[index].effects
         if changes_key(lineage, index) or may_lose(lineage, index, upstream):
             return None
-        if not all(_keeps_rows(effect, present, upstream) for effect in effects):
+        if not all(_keeps_rows(effect, present) for effect in effects):
             return None
     row: Row = {}
     for move in compile_moves(lineage, first, last, upstream):
@@ -182,20 +191,20 @@ def _fills(lineage: Lineage, first: int, last: int, upstream: Upstream) -> Row |
     return row
 
 
-def _keeps_rows(effect: Effect, present: set[int], upstream: Upstream) -> bool:
+def _keeps_rows(effect: Effect, present: set[int]) -> bool:
     """Whether the cells that rows have stay as they are, or become what they alone tell."""
     match effect:
         case Fill() | ImpliedFill() | Drop():
             return True
         case Retype():
             is_new = effect.column_id not in present
-            return is_new or not _converts(effect, upstream) or _is_told(effect)
+            return is_new or not _converts(effect) or _is_told(effect)
         case _:
             return False
 
 
-def _converts(effect: Retype, upstream: Upstream) -> bool:
-    return effect.not_null or not is_identity(effect.old, effect.new, upstream.server)
+def _converts(effect: Retype) -> bool:
+    return effect.not_null or not is_identity(effect.old, effect.new)
 
 
 def _is_told(effect: Retype) -> bool:
@@ -206,10 +215,10 @@ def _is_told(effect: Retype) -> bool:
     return old.family in _READ_BACK and new.family in _ALWAYS_HELD
 
 
-def _converted_ids(lineage: Lineage, first: int, last: int, upstream: Upstream) -> set[int]:
+def _converted_ids(lineage: Lineage, first: int, last: int) -> set[int]:
     """The columns whose cells become others."""
     effects = (effect for step in lineage.steps[first + 1 : last + 1] for effect in step.effects)
-    return {one.column_id for one in effects if isinstance(one, Retype) and _converts(one, upstream)}
+    return {one.column_id for one in effects if isinstance(one, Retype) and _converts(one)}
 
 
 def _added(column: GoldColumn, fills: Mapping[int, Any]) -> AddedColumn | None:

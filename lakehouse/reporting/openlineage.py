@@ -51,7 +51,7 @@ def topic_dataset(bootstrap: str, topic: str) -> Dataset:
     return Dataset(f"kafka://{bootstrap.split(',')[0].strip()}", topic)
 
 
-def path_dataset(path: str, base: str = "/") -> Dataset:
+def path_dataset(path: str, base: str) -> Dataset:
     """A file, folder or path table, named by its scheme; a relative path is below `base`."""
     scheme, separator, rest = path.partition("://")
     if not separator:

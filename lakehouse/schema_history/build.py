@@ -58,25 +58,14 @@ def build(
     whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):
-        every = [Context(record, lives, rules, spelling) for record in group]
-        contexts = [context for context in every if context.record.kind not in (TABLE_SNAPSHOT, SETTLED)]
-        if position not in whole:
-            problems += _apply_at_once(contexts)
-        elif is_of_some_tables({dropped(context.record.ddl) for context in contexts}):
-            problems += _apply_snapshot_of_some(contexts)
-        else:
-            _apply_snapshot(lives, position, [context.record for context in contexts])
-        for context in every:
-            if context.record.kind == TABLE_SNAPSHOT:
-                problems += _apply_table_snapshot(lives, context.record, taken)
-            elif context.record.kind == SETTLED:
-                _settle_snapshot(context.record, taken)
+        contexts = [Context(record, lives, rules, spelling) for record in group]
+        problems += _apply_position(position, contexts, taken, is_snapshot=position in whole)
     lives.adopt_unseen()
     for lineage in lives.live.values():
         _settle(lives, lineage)
     times = {record.position: record.commit_ts for record in records if record.commit_ts is not None}
     for lineage in lives.lineages:
-        lineage.steps = _with_virtual(lineage.steps) if virtual else lineage.steps
+        lineage.steps = (_with_virtual if virtual else _without_virtual_keys)(lineage.steps)
         lineage.times = {
             step.position: times[step.position] for step in lineage.steps if step.position in times
         }
@@ -84,6 +73,29 @@ def build(
 
 
 # Records of one position
+
+
+def _apply_position(
+    position: Position, every: list[Context], taken: dict[Name, Taken], *, is_snapshot: bool
+) -> list[tuple[Position, str]]:
+    """Apply all records of one position, a complete full snapshot's where `is_snapshot`. Returns the problems
+    that belong to no table.
+    """
+    lives = every[0].lives
+    contexts = [context for context in every if context.record.kind not in (TABLE_SNAPSHOT, SETTLED)]
+    problems: list[tuple[Position, str]] = []
+    if not is_snapshot:
+        problems += _apply_at_once(contexts)
+    elif is_of_some_tables({dropped(context.record.ddl) for context in contexts}):
+        problems += _apply_snapshot_of_some(contexts)
+    else:
+        _apply_snapshot(lives, position, [context.record for context in contexts])
+    for context in every:
+        if context.record.kind == TABLE_SNAPSHOT:
+            problems += _apply_table_snapshot(lives, context.record, taken)
+        elif context.record.kind == SETTLED:
+            _settle_snapshot(context.record, taken)
+    return problems
 
 
 def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:
@@ -253,6 +265,19 @@ def _settle(lives: Lives, lineage: Lineage) -> None:
             f"no message tells the type of {', '.join(untyped)}: text as the wire has it, until a schema is "
             "imported"
         )
+
+
+def _without_virtual_keys(steps: list[Step]) -> list[Step]:
+    """The steps without the unique keys of VIRTUAL columns, by which no row can be told where rows lack them:
+    TiCDC's handle key is another one then.
+    """
+    found = []
+    for step in steps:
+        virtual = {column.id for column in step.schema.columns if column.generated == "virtual"}
+        keys = tuple(key for key in step.schema.unique_keys if not virtual.intersection(key))
+        is_same = len(keys) == len(step.schema.unique_keys)
+        found.append(step if is_same else replace(step, schema=replace(step.schema, unique_keys=keys)))
+    return found
 
 
 def _with_virtual(steps: list[Step]) -> list[Step]:

@@ -71,9 +71,9 @@ class Spelling:
         record: Record,
         written: tuple[str | None, str],
         tables: Collection[Name],
-        old: Name | None = None,
+        old: Name | None,
         *,
-        there: bool = False,
+        there: bool,
     ) -> Name:
         """How rows will spell the name of a table that a statement creates, or to which it renames `old`: a
         server that lowers names sends rows under one that no statement has.

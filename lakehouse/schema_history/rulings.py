@@ -23,6 +23,7 @@ from lakehouse.schema_history.schema_records import (
     kept,
     recorded_schema,
     replaced,
+    with_charsets,
     with_columns,
     with_ids_of,
     with_types,
@@ -117,13 +118,15 @@ def _altered(schema: TableSchema | None, edits: Iterable[E.Edit]) -> TableSchema
 
 def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:
     """The steps of a lineage after a DDL whose message has the table's columns: they settle a schema that is
-    not known, and the types of one that was inferred.
+    not known, the types of one that was inferred, and charsets that are the database's.
     """
     steps, told = lineage.steps, recorded_schema(record)
     if not steps[-1].schema.columns:
         return _with_last_schema(steps, told)
-    if not steps[0].schema.inferred or lineage.held is not None:
+    if lineage.held is not None:
         return steps
+    if not steps[0].schema.inferred:
+        return _with_last_schema(steps, with_charsets(steps[-1].schema, told))
     types = {name_key(column.name): column.type for column in told.columns}
     by_id = {
         column.id: types[name_key(column.name)]

@@ -124,6 +124,24 @@ def _has_digits(type_: ColumnType) -> bool:
     return type_.base == "decimal" and type_.length is not None
 
 
+def with_charsets(schema: TableSchema, told: TableSchema) -> TableSchema:
+    """The schema with the charsets of text columns that the statements have not named; one in UTF-8 is as
+    good as none.
+    """
+    named = {
+        name_key(column.name): column.type.charset
+        for column in told.columns
+        if not (column.type.charset or "").startswith(("utf8", "binary"))
+    }
+    columns = tuple(
+        replace(column, type=replace(column.type, charset=named.get(name_key(column.name))))
+        if column.type.family == "text" and column.type.charset is None
+        else column
+        for column in schema.columns
+    )
+    return schema if columns == schema.columns else replace(schema, columns=columns)
+
+
 def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:
     """The schema with more columns behind its own, under new ids."""
     numbered = tuple(replace(column, id=schema.next_id + number) for number, column in enumerate(added))

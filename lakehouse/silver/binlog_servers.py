@@ -14,10 +14,11 @@ primaries' ids, each first met above what came before. Neither is a change; nor 
 snapshots carry. What changed stands until an epoch is raised above it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message, Stored
@@ -147,29 +148,12 @@ def updated_servers(known: Servers | None, stretches: Iterable[Stretch]) -> Serv
         before = places.get(place)
         if before is None or before.epoch < stretch.epoch:
             before = BinlogPlace(*place, epoch=stretch.epoch, high=(), ids=(), was=None, tops=())
-        ids, called = before.ids, names.get((stretch.epoch, stretch.shard), ())
-        tops = dict(before.tops)
         changes += _shard_change(stretch, places.values(), changes)
-        for met in stretch.met:
-            server_id, base = met.server
-            has_top = server_id not in before.ids or server_id in tops  # an older lakehouse has none
-            lower = has_top and tops.get(server_id, ()) < met.at < max(before.high, met.before)
-            renamed = bool(called) and base not in called
-            if (lower or renamed) and not _is_among(changes, stretch.epoch, met.server):
-                was = before.was if met.was is None else met.was
-                change = ServerChange(
-                    *place, stretch.epoch, met.offset, was, server=server_id, base=base, number=met.at[0]
-                )
-                changes.append(change)
-            ids = ids if server_id in ids else (*ids, server_id)
-            called = called if base in called else (*called, base)
-        names[stretch.epoch, stretch.shard] = called
-        high = max(before.high, stretch.high[1:3])
-        for server_id, top in stretch.tops.items():
-            tops[server_id] = max(tops.get(server_id, ()), top[1:3])
-        places[place] = BinlogPlace(
-            *place, epoch=before.epoch, high=high, ids=ids, was=stretch.was, tops=tuple(tops.items())
-        )
+        called = names.get((stretch.epoch, stretch.shard), ())
+        changes += _server_changes(stretch, before, called, changes)
+        bases = (met.server[1] for met in stretch.met)
+        names[stretch.epoch, stretch.shard] = tuple(dict.fromkeys((*called, *bases)))
+        places[place] = _place_after(before, stretch)
     if not places:
         return None
     told = (BinlogNames(epoch, shard, called) for (epoch, shard), called in names.items())
@@ -197,6 +181,45 @@ def _shard_change(
         beside=others[0],
     )
     return [change]
+
+
+def _server_changes(
+    stretch: Stretch, before: BinlogPlace, called: Collection[str], known: Iterable[ServerChange]
+) -> list[ServerChange]:
+    """The changes of servers in a stretch, but for those that are `known`. `called` are the base names that
+    its shard has had in its epoch.
+    """
+    changes: list[ServerChange] = []
+    bases, tops = set(called), dict(before.tops)
+    for met in stretch.met:
+        server_id, base = met.server
+        has_top = server_id not in before.ids or server_id in tops  # an older lakehouse has none
+        lower = has_top and tops.get(server_id, ()) < met.at < max(before.high, met.before)
+        renamed = bool(bases) and base not in bases
+        bases.add(base)
+        if (lower or renamed) and not _is_among((*known, *changes), stretch.epoch, met.server):
+            place = (stretch.topic, stretch.incarnation, stretch.partition, stretch.shard)
+            was = before.was if met.was is None else met.was
+            changes.append(
+                ServerChange(
+                    *place, stretch.epoch, met.offset, was, server=server_id, base=base, number=met.at[0]
+                )
+            )
+    return changes
+
+
+def _place_after(before: BinlogPlace, stretch: Stretch) -> BinlogPlace:
+    """A place's server ids and highest positions after a stretch."""
+    tops = dict(before.tops)
+    for server_id, top in stretch.tops.items():
+        tops[server_id] = max(tops.get(server_id, ()), top[1:3])
+    return structs.replace(
+        before,
+        high=max(before.high, stretch.high[1:3]),
+        ids=tuple(dict.fromkeys((*before.ids, *(met.server[0] for met in stretch.met)))),
+        was=stretch.was,
+        tops=tuple(tops.items()),
+    )
 
 
 def _is_among(changes: Iterable[ServerChange], epoch: int, server: Server) -> bool:

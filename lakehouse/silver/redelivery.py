@@ -78,9 +78,7 @@ def restarted(before: tuple[int | None, int | None], number: int | None, made: i
     return number < before[0] or (made is not None and before[1] is not None and made - before[1] >= _PAUSE)
 
 
-def starts_of(
-    messages: Iterable[Sent], before: tuple[int | None, int | None] = (None, None)
-) -> frozenset[bytes]:
+def starts_of(messages: Iterable[Sent], before: tuple[int | None, int | None]) -> frozenset[bytes]:
     """The marks of the messages with which a feed may have begun again, behind a message that is told by its
     number and when it was made.
     """

@@ -1,30 +1,30 @@
 """The watermark of a Debezium feed, computed from its transactions and snapshots.
 
-    rows        each tells its transaction's id and its own number in it (`tx=<id>;<n>`)
-    END         tells how many row events the transaction has
-    snapshot    the row marked `last` ends one
+    row         has its transaction's id and its own number in it (`tx=<id>;<n>`)
+    END         has the number of row events of the transaction
+    snapshot    ends with the row marked `last`
 
-A transaction is whole once all its numbers have been seen, however often; END records come in the binlog's
-order, so everything up to the last row of the first whole ones is there. A snapshot is whole with its last
-row. A DDL has no transaction: its position counts once nothing is open, and from the next batch or look into
-the topics on, when rows before it that were still on their way have come; one that comes in parts counts
-with the last of them. Both speak of rows in other
-partitions, of which a batch may have taken a part only: they count with a batch that leaves nothing unread. A
-transaction of which rows are missing, or that was never ended, holds what follows until a snapshot is whole
-above it, or a transaction of a later epoch has ended, of which no table is exact before a snapshot of its
-own. A row that became a dead letter is seen as any other, for most tell of which transaction they are. Each
-of those that don't (their table isn't known either, so no table is complete) stands for one missing row of an
-END that has waited for a batch, until that row comes after all.
+A transaction is whole once all its numbers have been seen. ENDs come in the binlog's order, so everything up
+to the last row of the first whole transactions has arrived. Both ENDs and ends of snapshots count rows of
+other partitions too, of which a batch may hold a part only: they count with a batch that leaves nothing
+unread. A DDL has no transaction: its position counts once nothing is open, and one batch, or look into the
+topics, later, when rows before it have arrived; of one in several parts the last part counts.
 
-A connector that died sends again what it sent since it last saved its place, from the middle of a transaction
-on, or its END alone. So an END waits for nothing where its transaction is known to be whole: by its id, by
-the place of its BEGIN or by that of a row. Ids begin again with an epoch. State is JSON.
+A transaction that lacks rows, or its END, holds the watermark until a snapshot above it is whole, or a
+transaction of a later epoch has ended, in which no table is exact before a snapshot of its own. Dead letters
+count as rows, for most name their transaction. Each of the others (no table is complete then, because theirs
+is unknown) stands for one missing row of an END that has waited for a batch, until that row arrives.
+
+A connector that crashed sends again what follows its last saved offset: from the middle of a transaction on,
+or its END alone. So an END waits for nothing if its transaction is known to be whole: by its id, or by the
+position of its BEGIN or of a row. Ids start again with each epoch. State is JSON.
 """
 
 from bisect import bisect
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -43,16 +43,17 @@ from lakehouse.ops.progress import (
 
 _REMEMBERED = 1000
 _LAST_ROW = 2**63 - 1
+# a snapshot of several threads marks the first row of each table alone
+_FIRST_ROW = ("snapshot=first", "snapshot=first_in_data_collection")
 # a transaction's id, and how many rows it has
 End = tuple[str, int]
 
 
 @dataclass(slots=True)
 class TransactionEvents:
-    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, where their
-    transactions began, begun and whole snapshots, what these drop, DDLs, those that are `divided` with the
-    texts of their parts; `lost` records that can't be read so far as to say whether they are rows, and of
-    which transaction.
+    """What one batch has: `rows`, their numbers and highest position by transaction; `ends` in order, with
+    the number of rows; where those transactions began; ended and begun snapshots and what they drop; DDLs,
+    `divided` ones with the texts of their parts. `lost` records may be rows of any transaction.
     """
 
     rows: dict[str, tuple[set[int], Position]] = field(default_factory=dict)
@@ -76,10 +77,7 @@ class TransactionEvents:
                 self.rows[id_] = (numbers, max(highest, position))
             elif flag == "snapshot=last":
                 self.snapshots.add(snapshot_position(position))
-            elif flag in (
-                "snapshot=first",
-                "snapshot=first_in_data_collection",
-            ):  # several threads mark no first row of all
+            elif flag in _FIRST_ROW:
                 self.begun.add(snapshot_position(position))
 
     def end(self, id_: str, count: int, begin: Position) -> None:
@@ -101,9 +99,7 @@ class TransactionEvents:
             self.drops.setdefault(position, set()).add(what)
 
     def row_without_change(self, id_: str | None, number: int, position: Position) -> None:
-        """A dead letter, or a row that silver leaves out: an END counts it. None where it can't be told of
-        which transaction.
-        """
+        """A dead letter, or a row that silver leaves out: an END counts it. `id_` is None if unknown."""
         if id_ is None:
             self.lost += 1
         else:
@@ -136,12 +132,6 @@ def aborted(state: Transactions | None) -> list[Position]:
     return sorted(position for position in begun - whole if position < last)
 
 
-def _joined_drops(
-    before: Mapping[Position, Collection[str]], told: Mapping[Position, set[str]]
-) -> dict[Position, set[str]]:
-    return {place: {*before.get(place, ()), *told.get(place, ())} for place in before.keys() | told.keys()}
-
-
 def _of_some(drops: Mapping[Position, Collection[str]]) -> set[Position]:
     """The places of snapshots of some tables alone."""
     return {position for position, words in drops.items() if is_of_some_tables(words)}
@@ -162,54 +152,75 @@ def advance(
     input is a recording; `again` that the records have been in a batch before.
     """
     before = _with_epochs(state or Transactions())
+    snapshots = _snapshots_after(before, told, complete=complete)
     open_, closed = _opened(before, told)
-    begun = {*before.begun, *told.begun}
-    ended = {*(before.waiting or ()), *told.snapshots} - set(before.snapshots)
-    fresh = ended if complete else set[Position]()
-    drops = _joined_drops(dict(before.drops or ()), told.drops)
-    full = fresh - _of_some(drops)
-    awaited = _awaited(before.ends, open_, full)
-    ends = deque([*awaited, *_above([end for end in told.ends if end[1]], open_, full)])
-    lost = _lost(LostRows() if full else before.lost, TransactionEvents() if again else told)
+    awaited = _awaited(before.ends, open_, snapshots.full)
+    ends = deque([*awaited, *_above([end for end in told.ends if end[1]], open_, snapshots.full)])
+    lost = _lost(LostRows() if snapshots.full else before.lost, TransactionEvents() if again else told)
     late = len(ends) if settled else len(awaited) if complete else 0
     places, lost = _ended(ends, late, open_, closed, lost=lost)
-    snapshots = sorted({*before.snapshots, *fresh})
-    held, whole = _held(before, places, None if complete else _under_way(begun, ended, snapshots))
+    held, whole = _held(before, places, None if complete else _under_way(snapshots))
     divided, partial = joined_parts(before.divided or (), told.divided)
     ddls = {*(before.ddls if complete else ()), *(told.ddls if settled else ())} - partial
-    highest = max(whole + _counted(snapshots, ddls, drops, None if ends else open_.values()), default=None)
+    highest = max(whole + _counted(snapshots, ddls, None if ends else open_.values()), default=None)
     return Transactions(
         open=open_,
         ends=tuple(end for end in ends if end[0] not in closed),
         closed=closed.ids,
         passed=closed.ranges,
-        drops=tuple(sorted((place, tuple(sorted(words))) for place, words in drops.items())) or UNSET,
+        drops=tuple(sorted((at, tuple(sorted(words))) for at, words in snapshots.drops.items())) or UNSET,
         whole=highest,
-        snapshots=tuple(snapshots),
+        snapshots=tuple(snapshots.whole),
         ddls=tuple(sorted(ddl for ddl in {*before.ddls, *told.ddls} if highest is None or ddl > highest)),
         lost=lost,
-        begun=tuple(sorted(begun)),
+        begun=tuple(sorted(snapshots.begun)),
         held=max(held, default=UNSET),
-        waiting=tuple(sorted(ended - fresh)) or UNSET,
+        waiting=tuple(sorted(snapshots.ended.difference(snapshots.whole))) or UNSET,
         divided=tuple(one for one in divided if highest is None or one.position > highest) or UNSET,
     )
 
 
+class _Snapshots(NamedTuple):
+    """The places of a source's snapshots after a batch: those `begun`, those `ended` that were not whole
+    before, all that are `whole`, those of all tables that are whole from this batch on (`full`), and what
+    each drops.
+    """
+
+    begun: set[Position]
+    ended: set[Position]
+    whole: list[Position]
+    full: set[Position]
+    drops: dict[Position, set[str]]
+
+
+def _snapshots_after(before: Transactions, told: TransactionEvents, *, complete: bool) -> _Snapshots:
+    """A snapshot that ended is whole with a batch that leaves nothing unread (`complete`)."""
+    ended = {*(before.waiting or ()), *told.snapshots} - set(before.snapshots)
+    fresh = ended if complete else set[Position]()
+    drops = {place: set(words) for place, words in before.drops or ()}
+    for place, words in told.drops.items():
+        drops.setdefault(place, set()).update(words)
+    return _Snapshots(
+        begun={*before.begun, *told.begun},
+        ended=ended,
+        whole=sorted({*before.snapshots, *fresh}),
+        full=fresh - _of_some(drops),
+        drops=drops,
+    )
+
+
 def _counted(
-    snapshots: list[Position],
-    ddls: Collection[Position],
-    drops: Mapping[Position, Collection[str]],
-    opened: Collection[OpenTransaction] | None,
+    snapshots: _Snapshots, ddls: Collection[Position], opened: Collection[OpenTransaction] | None
 ) -> list[Position]:
     """How far whole snapshots and DDLs reach. DDLs, and snapshots of some tables, do where no END waits and
     no transaction is open (`opened`; None where one waits), but for those that a snapshot of all tables has.
     """
-    of_some = _of_some(drops)
-    full = [place for place in snapshots if place not in of_some]
+    of_some, counted = _of_some(snapshots.drops), snapshots.whole
+    full = [place for place in counted if place not in of_some]
     last = max(full, default=MIN_POSITION)
     if opened is None or any(one.last >= last for one in opened):
-        ddls, snapshots = [], full
-    return [*ddls, *((*place[:4], _LAST_ROW, 1) for place in snapshots)]
+        ddls, counted = [], full
+    return [*ddls, *((*place[:4], _LAST_ROW, 1) for place in counted)]
 
 
 def waits(state: Transactions | None, *, looked: bool) -> bool:
@@ -223,20 +234,16 @@ def waits(state: Transactions | None, *, looked: bool) -> bool:
     return looked and advance(state, TransactionEvents()).whole != state.whole
 
 
-def _under_way(begun: set[Position], ended: set[Position], whole: Iterable[Position]) -> Position | None:
-    """The place of the first snapshot of which rows may be unread: transactions above it may be whole, whose
-    topics were read further.
-    """
-    last = max(begun, default=MIN_POSITION)
-    return min((ended | {place for place in begun if place == last}) - set(whole), default=None)
+def _under_way(snapshots: _Snapshots) -> Position | None:
+    """The first snapshot of which rows may be unread, though later transactions are whole in other topics."""
+    last_begun = sorted(snapshots.begun)[-1:]
+    return min({*snapshots.ended, *last_begun}.difference(snapshots.whole), default=None)
 
 
 def _held(
     before: Transactions, places: list[Position], unread_from: Position | None
 ) -> tuple[list[Position], list[Position]]:
-    """The last places of transactions that ended, parted into those above `unread_from` and those that are
-    whole.
-    """
+    """The last places of transactions that ended: those above `unread_from`, and those that are whole."""
     known = [*places, before.held] if before.held else places
     held = [place for place in known if unread_from is not None and place > unread_from]
     whole = [place for place in known if place not in held]
@@ -244,8 +251,8 @@ def _held(
 
 
 def _awaited(ends: Iterable[End], open_: Mapping[str, OpenTransaction], fresh: set[Position]) -> list[End]:
-    """The ENDs of earlier batches. A snapshot that is whole from this batch on has what their transactions
-    did, whose rows may be lost; but for those that have rows above it.
+    """The ENDs of earlier batches that still count. A snapshot that is whole from this batch on (`fresh`) has
+    the effects of their transactions, whose rows may be lost; not of one that has rows above it.
     """
     return [end for end in ends if not fresh or (end[0] in open_ and open_[end[0]].last > max(fresh))]
 
@@ -344,11 +351,7 @@ def _lost(before: LostRows, events: TransactionEvents) -> LostRows:
 
 
 def _ended(
-    ends: deque[End],
-    late: int,
-    open_: dict[str, OpenTransaction],
-    closed: "_Closed",
-    lost: LostRows,
+    ends: deque[End], late: int, open_: dict[str, OpenTransaction], closed: "_Closed", lost: LostRows
 ) -> tuple[list[Position], LostRows]:
     """Take out the ENDs, first come first, that are whole: the last places of their transactions, and the
     rows that are lost then.
@@ -382,9 +385,7 @@ def _ended(
 
 
 def _opened(before: Transactions, told: TransactionEvents) -> tuple[dict[str, OpenTransaction], "_Closed"]:
-    """The transactions that are open with a batch's rows, and those that are whole before its ENDs are looked
-    at.
-    """
+    """The transactions that are open with a batch's rows, and those that are whole without its ENDs."""
     closed, opened = _Closed(before), dict(before.open)
     # what is held has ended as well, and all before it
     reached = max((place for place in (before.whole, before.held) if place), default=None)

@@ -4,7 +4,8 @@
 read before its listing and all that it found has landed: every change at or below C was then in a whole,
 visible file. So, with the last scan done at C,
 
-    a version's folder is closed   once its table has a newer version that is at or below C
+    a version's folder is closed   once its table has a newer version that is at or below C (in a table's id:
+                                   one of equal checksum)
     a date's folder is closed      once C is past that date in every time zone
     an open folder with an index   is read by its index: new numbers are looked at one by one, the landed ones
                                    are not listed
@@ -22,7 +23,7 @@ schema file that is no JSON), unless the checkpoint has passed its time: a crash
 sent again. The checkpoint waits for files that are not whole.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from types import MappingProxyType
@@ -166,7 +167,7 @@ class _Walk:
         per version.
         """
         versions: dict[int, str] = {}
-        seen: list[int] = []
+        seen: list[SchemaFile] = []
         self.here = {}
         for child in self.files.list_dir(path):
             if not child.is_dir:
@@ -179,15 +180,25 @@ class _Walk:
             else:
                 shown = child.path.encode(errors="backslashreplace").decode()
                 self.unknown.append(Other(shown, "a folder where a table has versions and meta only"))
-        passed = max(
-            (version for version in (*versions, *seen) if self.done is not None and version <= self.done),
-            default=0,
-        )
+        gaining = self.gaining({*versions, *(file.version for file in seen)}, seen)
         for version, folder in sorted(versions.items()):
-            if version >= passed:
+            if gaining(version):
                 self.data_folder(folder)
         self.look_for_gaps(self.here)
         self.looked |= self.here.keys()
+
+    def gaining(self, versions: Iterable[int], seen: Iterable[SchemaFile]) -> Callable[[int], bool]:
+        """Whether a table's version can have new rows: none newer is at or below the last whole scan's
+        checkpoint. In a table's id, where statements of a partitioned table write no file, the newest one of
+        each checksum can: a writer that finds no file of its version goes on there.
+        """
+        if self.done is None:
+            return lambda version: True
+        done = self.done
+        passed = max((version for version in versions if version <= done), default=0)
+        by_id = (file for file in seen if file.table_id is not None and file.version <= done)
+        kept = {file.checksum: file.version for file in sorted(by_id, key=lambda file: file.version)}
+        return lambda version: version >= passed or version in kept.values()
 
     def data_folder(self, path: str) -> None:
         """A version's folder, or one below it: by its index, else by listing."""
@@ -311,8 +322,8 @@ class _Walk:
 
     # Files
 
-    def consider(self, info: FileInfo) -> list[int]:
-        """Add a file if it is new and whole; returns the version of a schema file."""
+    def consider(self, info: FileInfo) -> list[SchemaFile]:
+        """Add a file if it is new and whole; returns it where it is a schema file."""
         file = classify(info.path, self.options)
         if isinstance(file, Other):
             self.unknown.append(file)
@@ -326,7 +337,7 @@ class _Walk:
             else:
                 self.pending.append(info.path)
                 self.torn = True
-        return [file.version] if isinstance(file, SchemaFile) else []
+        return [file] if isinstance(file, SchemaFile) else []
 
     def is_settled(self, info: FileInfo) -> bool:
         """Whether the checkpoint has passed the file's time: what was being written then is complete, or was

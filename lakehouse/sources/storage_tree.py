@@ -9,7 +9,7 @@ from lakehouse.sources.file_systems import LocalFiles, all_files
 from lakehouse.sources.storage_files import landing_order
 
 
-def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storage") -> Iterator[Message]:
+def read_tree(root: str | Path, options: Mapping[str, str]) -> Iterator[Message]:
     """All files of a folder in landing order, schemas joined, then its checkpoint; no file is held back."""
     files = LocalFiles(root)
     metadata = files.read("metadata")
@@ -28,7 +28,7 @@ def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storag
             writers.add(file.dispatcher)
         headers = schemas.headers(file, len(writers)) or ()
         yield Message(
-            topic,
+            "storage",
             0,
             offset - 1,
             key=None,
@@ -38,4 +38,4 @@ def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storag
             path=info.path,
         )
     if metadata:
-        yield Message(topic, 0, offset, key=None, value=metadata, path="metadata")
+        yield Message("storage", 0, offset, key=None, value=metadata, path="metadata")

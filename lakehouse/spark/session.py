@@ -162,14 +162,12 @@ def many_rows(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, few)
 
 
-def get_session(*, app: str = "lakehouse", memory: str | None = None) -> SparkSession:
-    """The session to use. `app` and `memory` (such as 4g; of the one process) matter only where a local one
-    is made.
-    """
+def get_session(*, app: str = "lakehouse") -> SparkSession:
+    """The active session, else a new one; `app` is the name of a local one."""
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
-        return SparkSession.builder.getOrCreate() if _provided() else _local(app, memory)
+        return SparkSession.builder.getOrCreate() if _provided() else _local(app)
 
 
 def _provided() -> bool:
@@ -206,9 +204,9 @@ def local_settings(memory: str | None = None) -> dict[str, str]:
     }
 
 
-def _local(app: str, memory: str | None) -> SparkSession:
+def _local(app: str) -> SparkSession:
     builder = SparkSession.builder.master("local[*]").appName(app)
-    for name, value in local_settings(memory).items():
+    for name, value in local_settings().items():
         builder = builder.config(name, value)
     with _environment(JAVA_HOME=str(java_home()), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
         return builder.getOrCreate()

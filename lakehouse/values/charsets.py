@@ -4,6 +4,7 @@ MODIFY COLUMN takes from one to another.
 
 import codecs
 import functools
+import re
 
 _CODECS = {
     "utf8": "utf-8",
@@ -44,6 +45,33 @@ _CODECS = {
 }
 
 
+# Characters that the server has where Python and Java have others, of which its charset has none.
+_SERVERS = {
+    "sjis": {"＼": "\\"},
+    "greek": {"‘": "ʽ", "’": "ʼ"},
+    "hebrew": {"¯": "‾"},
+    "cp866": {"№": "ⁿ", "¤": "²"},
+    "koi8u": {"∙": "•"},
+}
+# The same of Java's charset that MySQL's driver, and so Debezium, takes for the server's: KOI8-R for koi8u, …
+_DRIVERS = {
+    "sjis": {"—": "―"},
+    "ujis": {"—": "―"},
+    "eucjpms": {"—": "―", "‖": "∥", "−": "－", "〜": "～", "¢": "￠", "£": "￡", "¬": "￢"},
+    "gbk": {"♁": "⊕"},
+    "koi8u": dict(zip("╢╤╥╓╕╖╫╜", "ЄІЇєіїҐґ", strict=True)),
+}
+_SERVERS_TEXT = {charset: str.maketrans(others) for charset, others in _SERVERS.items()}
+_DRIVERS_TEXT = {
+    charset: str.maketrans(_SERVERS.get(charset, {}) | _DRIVERS.get(charset, {}))
+    for charset in (*_CODECS, "eucjpms")
+    if not charset.startswith(("utf", "ucs", "gb18030"))
+}
+LOST = "\ufffd"
+_MISREAD = {LOST, *(char for others in (*_SERVERS.values(), *_DRIVERS.values()) for char in others)}
+MAY_BE_MISREAD = re.compile(f"[{''.join(sorted(_MISREAD))}]")
+
+
 # MySQL's latin1 is Windows-1252, whose five holes are the control characters of their own number.
 _LATIN1 = "".join(bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(256))
 _LATIN1_BYTES = codecs.charmap_build(_LATIN1)
@@ -72,16 +100,24 @@ def decode_text(data: bytes, charset: str) -> str | None:
     """Text of a charset or collation (`gbk`, `utf8mb4_general_ci`); None for bytes that are none, or a
     charset without codec.
     """
-    codec = _codec(charset)
+    codec, others = _codec(charset)
     try:
-        return None if codec is None else data.decode(codec)
+        text = None if codec is None else data.decode(codec)
     except UnicodeDecodeError:
         return None
+    return text.translate(others) if text and others else text
 
 
 @functools.lru_cache(maxsize=256)
-def _codec(charset: str) -> str | None:
+def _codec(charset: str) -> tuple[str | None, dict[int, str] | None]:
     name = charset.lower().partition("_")[0]
     if name in ("", "binary", "utf-8"):
-        return "utf-8"
-    return _CODECS.get(name)
+        return "utf-8", None
+    return _CODECS.get(name), _SERVERS_TEXT.get(name)
+
+
+def read_by_driver(charset: str | None) -> dict[int, str] | None:
+    """The characters that MySQL's driver reads wrong in a charset, with the server's; None of one that can
+    hold U+FFFD, which stands for bytes that it can't read, and where the charset is not known.
+    """
+    return _DRIVERS_TEXT.get(charset or "")

@@ -67,7 +67,7 @@ def reason(
     """Why `convert` gives UNKNOWABLE for this value, None where it doesn't. The text never holds
     the value.
     """
-    if value is None or is_identity(old, new, server):
+    if value is None or is_identity(old, new):
         return None
     try:
         _steps(old, new, server, zone)(value)
@@ -82,13 +82,13 @@ _NUMBERS_AND_DATES = (
 )
 
 
-def may_be_unknowable(old: ColumnType, new: ColumnType, *, server: str = "mysql") -> bool:
+def may_be_unknowable(old: ColumnType, new: ColumnType, *, server: str) -> bool:
     """Whether a value of the old type may have none in the new one by any rule: where this is False, only
     what is no value of the old type is UNKNOWABLE, or what no calendar has.
     """
     if server == "mariadb":
         old, new = _plain(old), _plain(new)
-    if is_identity(old, new, server):
+    if is_identity(old, new):
         return False
     if old.family == "time" and new.family in ("date", "datetime", "timestamp"):
         return True
@@ -116,7 +116,7 @@ def compile_convert(
     old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC"
 ) -> Rule | None:
     """`convert` for one change of type; None where it changes no value."""
-    if is_identity(old, new, server):
+    if is_identity(old, new):
         return None
     steps = _steps(old, new, server, zone)
 
@@ -178,7 +178,7 @@ _CAPACITY = {"tinytext": 255, "text": 65535, "mediumtext": (1 << 24) - 1, "longt
 _WIDTH = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
 
-def is_identity(old: ColumnType, new: ColumnType, server: str = "mysql") -> bool:
+def is_identity(old: ColumnType, new: ColumnType) -> bool:
     """Whether every value keeps its canonical form, as a widening does. A type that nobody told has no form
     to lose.
     """

@@ -47,6 +47,8 @@ from lakehouse.values.told_bytes import (
     integer_text,
     read_canal_text,
     read_debezium_binary,
+    read_json_of_debezium,
+    read_text_of_driver,
     read_told_binary,
     read_told_bits,
     read_told_json,
@@ -318,9 +320,9 @@ def _doubtful_text(text: str) -> Any:
     return {"text": text} if _OLD_NEGATIVE_TIME.fullmatch(text) else text.removesuffix("Z")
 
 
-def _read_uuid(column_type: ColumnType, modes: Modes) -> Rule | None:
+def _read_native_text(column_type: ColumnType, modes: Modes) -> Rule | None:
     if column_type.base != "uuid" or CUT_UUIDS not in modes:
-        return None
+        return read_text_of_driver(column_type, modes)
 
     def uuid(value: Any) -> Any:
         is_uuid = type(value) is str and PRINTED["uuid"].fullmatch(value)
@@ -391,5 +393,6 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "timestamp": _read_zoned,
     },
     "ticdc-debezium": _DEBEZIUM | {"decimal": _read_tidb_decimal, "binary": lambda _, __: None},
-    "debezium": _DEBEZIUM | {"decimal": _read_native_decimal, "text": _read_uuid},
+    "debezium": _DEBEZIUM
+    | {"decimal": _read_native_decimal, "text": _read_native_text, "json": read_json_of_debezium},
 }

@@ -80,7 +80,7 @@ def default_reason(
     return None
 
 
-def zero_value(column_type: ColumnType, *, server: str = "mysql") -> Any:
+def zero_value(column_type: ColumnType, *, server: str) -> Any:
     """What NULL becomes where a column may hold it no more: the type's zero, '' in an ENUM. None where no
     rule decides it, as for a TIMESTAMP, which gets the time of the statement.
     """

@@ -15,6 +15,7 @@ value is the JSON null. ValueError for what is no such document.
 
 import base64
 import json
+import re
 import struct
 from collections.abc import Callable
 from decimal import Decimal
@@ -30,6 +31,9 @@ _INLINE = frozenset({_LITERAL, _INT16, _UINT16})
 _INLINE_LARGE = _INLINE | {_INT32, _UINT32}
 _TIMESTAMP, _DATE, _TIME, _DATETIME, _DECIMAL = 7, 10, 11, 12, 246
 _LINE = 57  # bytes that the server puts into one line of base64
+_MOST_DIGITS = 19  # of a double with its point that is short already
+_MANY_DIGITS = re.compile(r"[\d.]{19}", re.A)
+_STRING_OR_FRACTION = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+\.\d+(?![eE])', re.A | re.S)
 
 
 def json_text(data: bytes) -> str:
@@ -234,6 +238,22 @@ def stored(text: str) -> str:
         parse_constant=_refused,
     )
     return _printed(read)
+
+
+def with_short_doubles(text: str) -> str:
+    """A document of Debezium's stream as the server prints it, as far as doubles go: of those of 1e7 and
+    more, or of less than 1e-3, the connector prints all digits of the binary fraction
+    (12345678.9000000003725290298461914062… is 12345678.9).
+    """
+    return _STRING_OR_FRACTION.sub(_short_double, text) if _MANY_DIGITS.search(text) else text
+
+
+def _short_double(found: re.Match[str]) -> str:
+    text = found[0]
+    if text[0] == '"' or len(text) < _MOST_DIGITS:
+        return text
+    double = float(text)
+    return _double(double) if f"{Decimal(double):f}" == text else text
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> _Members:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.schema import ColumnType
-from lakehouse.values.charsets import decode_text
-from lakehouse.values.mysql_json import json_text
+from lakehouse.values.charsets import LOST, decode_text, read_by_driver
+from lakehouse.values.mysql_json import json_text, with_short_doubles
 from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, text_of, vector_text
 
 Modes = Mapping[str, str]
@@ -67,6 +67,26 @@ def read_canal_text(column_type: ColumnType, modes: Modes) -> Rule | None:
         return {"text": value} if decoded is None else decoded
 
     return text
+
+
+def read_text_of_driver(column_type: ColumnType, _: Modes) -> Rule | None:
+    """Text that Debezium has read from the binlog by Java's charsets: in place of what they can't read is
+    U+FFFD, and some characters are others than the server's.
+    """
+    others = read_by_driver(column_type.charset)
+    if others is None:
+        return None
+
+    def text(value: Any) -> Any:
+        if type(value) is not str or value.isascii():
+            return value
+        return {"text": value} if LOST in value else value.translate(others)
+
+    return text
+
+
+def read_json_of_debezium(_: ColumnType, __: Modes) -> Rule:
+    return lambda value: with_short_doubles(value) if type(value) is str else value
 
 
 def read_told_json(_: ColumnType, __: Modes) -> Rule:

@@ -686,6 +686,11 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
             "change it at the producer, and say so under `upstream:`",
         ),
         (
+            "format: debezium\nrecording: a\ntables: auto\nupstream: {gtid.source.includes: a.*}\n",
+            "4:12: upstream.gtid.source.includes: rows that other servers wrote first are left out; "
+            "change it at the producer, and say so under `upstream:`",
+        ),
+        (
             "format: debezium\nrecording: a\ntables: auto\n",
             (
                 "1:1: upstream.skipped.operations: is not said, and by default t: truncates never arrive; "

@@ -1,11 +1,10 @@
 """What `lakehouse ddl --table` says a statement would do, against what it does."""
 
-import os
 import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ddl.apply.schema import create
@@ -16,15 +15,9 @@ from lakehouse.fold.upcast import Carrier
 from lakehouse.lineage import Lineage
 from tests.support.arrivals import Feed
 from tests.support.engine import Memory
+from tests.support.examples import QUICK
 from tests.support.source_model import History
 
-EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
-QUICK = settings(
-    max_examples=int(EXAMPLES or 40),
-    derandomize=EXAMPLES is None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 PARTS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
 
 

@@ -2,12 +2,11 @@
 skipped.
 """
 
-import os
 import random
 from typing import Any, get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.config.models import Edit
@@ -22,15 +21,9 @@ from lakehouse.schema_history.schema_records import Record
 from tests.support.arrivals import Feed
 from tests.support.canal_feed import CanalFeed
 from tests.support.engine import TSO, Memory
+from tests.support.examples import QUICK
 from tests.support.source_model import History
 
-EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
-QUICK = settings(
-    max_examples=int(EXAMPLES or 40),
-    derandomize=EXAMPLES is None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 KINDS = get_args(Edit)
 HOLD_ALL = dict.fromkeys(KINDS, "hold")
 TABLE = ("d", "t")

@@ -1,9 +1,8 @@
 """A log that is folded together at a floor gives the tables of the whole log, from the floor on."""
 
-import os
 import random
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ddl.policy import Rules
@@ -13,15 +12,8 @@ from lakehouse.lineage import Lineage
 from tests.support.arrivals import Feed
 from tests.support.canal_feed import CanalFeed
 from tests.support.engine import Memory
+from tests.support.examples import QUICK
 from tests.support.source_model import History
-
-EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
-QUICK = settings(
-    max_examples=int(EXAMPLES or 40),
-    derandomize=EXAMPLES is None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 @QUICK

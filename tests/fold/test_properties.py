@@ -7,11 +7,10 @@ stands in between.
 """
 
 import json
-import os
 import random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Position
@@ -21,19 +20,12 @@ from lakehouse.values.decode_with_schema import resolve
 from tests.support.arrivals import DISPATCHERS, Feed
 from tests.support.encode_open import Wire
 from tests.support.engine import Memory
+from tests.support.examples import QUICK
 from tests.support.judging import truth
 from tests.support.source_model import History, Snapshot
 
 ZONE = "Asia/Shanghai"
 OPTIONS = {"time_zone": ZONE}
-# the same examples at every run, unless more are asked for: LAKEHOUSE_EXAMPLES=2000
-EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
-QUICK = settings(
-    max_examples=int(EXAMPLES or 40),
-    derandomize=EXAMPLES is None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 seeds = st.integers(0, 2**32 - 1)
 steps = st.integers(0, 20)
@@ -200,14 +192,19 @@ def is_two(event: dict[str, Any]) -> bool:
 
 
 def assert_every_state(silver: Memory, history: History) -> None:
+    assert_all_understood(silver)
+    for at, tables in history.states:
+        assert_state(silver, at, tables)
+
+
+def assert_all_understood(silver: Memory) -> None:
+    """No dead letter, no problem of the schema history, and no table that it holds or calls incomplete."""
     assert silver.dead == []
     told = silver.history()
     assert told.problems == []
     assert [
         lineage.held or lineage.incomplete for lineage in told.lineages if lineage.held or lineage.incomplete
     ] == []
-    for at, tables in history.states:
-        assert_state(silver, at, tables)
 
 
 def assert_state(silver: Memory, at: int, tables: dict[Name, Snapshot]) -> None:

@@ -57,7 +57,7 @@ def lines(found: Sequence[str]) -> str:
 
 TEXTS: dict[str, Callable[[Records], str]] = {
     "status": lambda records: drawn(status_parts(records, views(records))),
-    "plan": lambda records: drawn(plan_parts(records, views(records))),
+    "plan": lambda records: drawn(plan_parts(records)),
     "run": lambda records: drawn(run(records)),
     "demo": lambda records: drawn(demo(records)),
     "show": lambda records: lines(list(row_lines(records))),

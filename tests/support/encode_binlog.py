@@ -24,7 +24,7 @@ from lakehouse.events import Message, Position
 from lakehouse.formats.proto import canal_pb2, subscribe_pb2
 from lakehouse.schema import ColumnType, TableSchema, parse_type
 from tests.support.encode_open import Cells, Event, dumps, handle_names
-from tests.support.encode_tidb import bits, ddl_word, ordered, raw_bytes, temporal, wrapped, zoned
+from tests.support.encode_tidb import SQL_TYPES, bits, ddl_word, ordered, raw_bytes, temporal, wrapped, zoned
 
 Pair = tuple[Cells | None, Cells | None]
 FILE_EVENTS = 40
@@ -161,31 +161,7 @@ def key_names(shape: TableSchema) -> list[str]:
 
 # Canal
 
-CANAL_TYPES = {
-    "tinyint": -6,
-    "smallint": 5,
-    "mediumint": 4,
-    "int": 4,
-    "bigint": -5,
-    "float": 7,
-    "double": 8,
-    "decimal": 3,
-    "bit": -7,
-    "date": 91,
-    "datetime": 93,
-    "timestamp": 93,
-    "time": 92,
-    "year": 12,
-    "char": 1,
-    "varchar": 12,
-    "binary": 2004,
-    "varbinary": 2004,
-    "set": 2004,
-    "enum": 4,
-    "json": 2004,
-    **{f"{size}text": 2005 for size in ("tiny", "", "medium", "long")},
-    **{f"{size}blob": 2004 for size in ("tiny", "", "medium", "long")},
-}
+CANAL_TYPES = {**SQL_TYPES, "json": 2004, "set": 2004}
 
 
 def canal_text(cell: dict[str, Any]) -> str | None:

@@ -29,6 +29,7 @@ def write_recording(path: Path, told: Iterable[Message]) -> Path:
             "offset": m.offset,
             "key_b64": text(m.key),
             "value_b64": text(m.value),
+            "headers": [[name, text(value)] for name, value in m.headers],
         }
         for m in told
     ]

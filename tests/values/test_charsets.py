@@ -28,6 +28,23 @@ def test_what_a_feed_reads_a_conversion_reads_too(charset: str, data: bytes, tex
     assert base64.b64decode(convert(text, column, binary)) == data
 
 
+@pytest.mark.parametrize(
+    ("charset", "data", "text"),
+    [
+        ("sjis", b"\x81\x5f", "\\"),
+        ("greek", b"\xa1\xe1\xa2", "ʽαʼ"),
+        ("hebrew", b"\xaf", "‾"),
+        ("cp866", b"\xfc\xfd", "ⁿ²"),
+        ("koi8u_general_ci", b"\x95\xa6", "•і"),
+    ],
+)
+def test_a_feed_has_the_characters_of_the_server_where_a_codec_has_others(
+    charset: str, data: bytes, text: str
+) -> None:
+    """As MariaDB 11.4 and MySQL 5.6 read these bytes."""
+    assert decode_text(data, charset) == text
+
+
 def test_a_charset_without_codec_has_none() -> None:
     assert charset_codec("dec8") is decode_text(b"a", "dec8") is None
     assert charset_codec(None) == charset_codec("utf8mb4") == "utf-8"

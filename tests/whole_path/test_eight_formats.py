@@ -15,13 +15,11 @@ from hypothesis import given, settings
 from lakehouse.events import Message, Position
 from lakehouse.sources.storage_tree import read_tree
 from tests.fold.test_properties import (
-    EXAMPLES,
     OPTIONS,
-    QUICK,
     ZONE,
-    as_set,
+    assert_all_understood,
     assert_every_state,
-    canonical,
+    assert_tables,
     place,
     seeds,
     steps,
@@ -30,6 +28,7 @@ from tests.support.arrivals import Feed
 from tests.support.encode_binlog import Logged, binlog, feed
 from tests.support.encode_tidb import canal_json, debezium, storage_tree
 from tests.support.engine import Memory
+from tests.support.examples import EXAMPLES, QUICK
 from tests.support.source_model import MORE_TYPES, History
 
 # types that a format can't carry, and why; every other type is in the source of every format
@@ -134,21 +133,10 @@ def places(format: str, log: list[Logged]) -> dict[int, Position]:
 
 
 def assert_states(silver: Memory, history: History, at: dict[int, Position]) -> None:
-    assert silver.dead == []
-    told = silver.history()
-    assert told.problems == []
-    assert [
-        lineage.held or lineage.incomplete for lineage in told.lineages if lineage.held or lineage.incomplete
-    ] == []
+    assert_all_understood(silver)
     for moment, tables in history.states:
         found: dict[str, Any] = silver.tables(at[moment]) if moment in at else {}
         assert silver.breaks == {}
         if moment not in at:
             continue
-        assert found.keys() == {".".join(name) for name in tables}
-        for name, snapshot in tables.items():
-            rows = found[".".join(name)]
-            assert as_set(rows) == as_set(canonical(snapshot)), f"{'.'.join(name)} at {moment}"
-            assert all(list(row) == list(snapshot.columns) for row in rows), (
-                f"columns of {'.'.join(name)} at {moment}"
-            )
+        assert_tables(found, moment, tables)

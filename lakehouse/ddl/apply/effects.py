@@ -130,8 +130,8 @@ def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int,
             return (Unknowable("FIRST PARTITION LESS THAN: no message tells the rows that it removed"),)
         case e.ExchangePartition(partition):
             return (Unknowable(f"EXCHANGE PARTITION {partition}: no message tells the rows that came"),)
-        case e.ReplaceRows(clause):
-            return (Unknowable(f"{clause}: rows were exchanged below the logs"),)
+        case e.ReplaceRows():
+            return (Unknowable("TABLESPACE: rows were exchanged below the logs"),)
         case e.SystemVersioning(True):
             return (Unknowable(VERSIONED),)
         case e.DropDuplicates():

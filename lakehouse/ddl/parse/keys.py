@@ -126,9 +126,9 @@ def index_options(cursor: Cursor) -> bool:
     while True:
         if cursor.upper in ("USING", "TYPE"):
             index_type(cursor)
-        elif cursor.take("COMMENT"):
+        elif cursor.take_one("COMMENT", "PARAMETER"):  # the latter of TiDB's HYBRID
             cursor.take("=")
-            cursor.string("a comment in quotes")
+            cursor.string("a text in quotes")
         elif cursor.take("WITH", "PARSER"):
             cursor.name("a parser")
         elif cursor.take("WHERE"):

@@ -283,7 +283,7 @@ def tablespace(cursor: Cursor) -> Edit:
     if cursor.take("PARTITION") and not cursor.take("ALL"):
         names(cursor)
     cursor.need("TABLESPACE")
-    return ReplaceRows("TABLESPACE")
+    return ReplaceRows()
 
 
 def one_partition(cursor: Cursor) -> Edit:

@@ -108,7 +108,7 @@ def _rows(wire: _Message, message: Message, zone: str, *, doubtful: bool) -> Ite
     for name in IMPLICIT_KEYS.intersection(wire.pkNames or ()):
         _hide(wire, name)
     table = _table(wire, zone, doubtful=doubtful)
-    # before 1.1.5 the first rows, as long as nothing that is sent has changed in them, have no old image
+    # before 1.1.7 the first rows, as long as nothing that is sent has changed in them, have no old image
     old = [None] * (len(wire.data) - len(wire.old or ())) + (wire.old or [])
     index = 0
     for number, row in enumerate(wire.data):

@@ -27,8 +27,8 @@ from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import (
     NULL,
     TableChange,
-    is_bytes_as_text,
     key_image,
+    misread_charset,
     primary_key,
     schema_columns,
 )
@@ -95,7 +95,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         if undoes(payload.ddl or ""):
             raise DecodeError("rollback", ROLLED_BACK)
         yield _schema_change(message, payload, payload.source)
-        yield from _bytes_as_text(payload, payload.source)
+        yield from _misread_text(payload, payload.source)
 
 
 # Row events
@@ -175,8 +175,12 @@ def _canonical(
     """Both images with the values that the embedded schema determines, their encoding, and its column
     types.
     """
-    cuts_uuids = record.op != "r" and _CUT_UUID.search(record.message.value or b"") is not None
-    configured = modes(options)._replace(is_old=_misreads_times(record), cuts_uuids=cuts_uuids)
+    value = record.message.value or b""
+    configured = modes(options)._replace(
+        is_old=_misreads_times(record),
+        cuts_uuids=record.op != "r" and _CUT_UUID.search(value) is not None,
+        misreads=not value.isascii(),
+    )
     columns = embedded_columns(record.schema, record.image, configured) if record.schema else None
     if columns is None:
         return _structures(before), _structures(after), encoding(configured, False), None
@@ -307,14 +311,17 @@ def _schema_change(message: Message, payload: Payload, source: Source) -> Schema
     )
 
 
-def _bytes_as_text(payload: Payload, source: Source) -> Iterator[DeadLetter]:
-    """A dead letter of each table with a text column in the character set `binary`: its bytes come as
-    characters, which base64 can't always be told from.
+def _misread_text(payload: Payload, source: Source) -> Iterator[DeadLetter]:
+    """A dead letter of each table with a text column that the connector reads by another character set than
+    its own: what it has made of the bytes can't always be told.
     """
-    text = "column: expected bytes as bytes, got the character set binary, whose bytes come as characters"
-    for number, change in enumerate(filter(is_bytes_as_text, payload.tableChanges or ()), 1):
-        database = source.db or payload.databaseName or None
-        yield DeadLetter("type", text, number, database=database, table=_table(source, change))
+    number = 0
+    for change in payload.tableChanges or ():
+        if charset := misread_charset(change, source.connector or ""):
+            number += 1
+            text = f"column: expected text, got the character set {charset}, of which other characters come"
+            database = source.db or payload.databaseName or None
+            yield DeadLetter("type", text, number, database=database, table=_table(source, change))
 
 
 def _table(source: Source, change: TableChange | None) -> str | None:

@@ -8,6 +8,7 @@ of unwrapped rows.
 """
 
 import re
+from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -80,13 +81,21 @@ def is_metadata(name: str) -> bool:
     return name in _METADATA or name.startswith(("__source_", "__transaction_"))
 
 
+def metadata_among(names: Collection[str]) -> set[str]:
+    """The members of an unwrapped row that are no columns. `__id`, which may be one, is the transaction's
+    beside a number in it: `add.fields=id,total_order`.
+    """
+    numbered = not _NUMBERS.isdisjoint(names)
+    return {name for name in names if is_metadata(name) or (numbered and name == "__id")}
+
+
 def header_members(message: Message) -> dict[str, Any]:
     """The members that `add.headers` puts into a row's headers: JSON with or without a schema around it, or
     plain text.
     """
     told = {}
     for name, data in message.headers:
-        if data is not None and is_metadata(name):
+        if data is not None and (is_metadata(name) or name == "__id"):
             try:
                 content = msgspec.json.decode(data)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -121,16 +130,21 @@ def _label(value: str) -> str:
     return unquote(value[1:-1]) if len(value) > 1 and value[0] == value[-1] == "'" else value
 
 
-def is_bytes_as_text(change: TableChange) -> bool:
-    """Whether the connector writes bytes of some column as characters, one each: a text in the character set
-    `binary` is bytes to the server. (A server itself spells such a column BLOB, BINARY or VARBINARY.)
+def misread_charset(change: TableChange, connector: str) -> str | None:
+    """The character set of a text column that the connector reads wrong: `binary`, whose bytes it writes as
+    characters, one each (a server itself spells such a column BLOB, BINARY or VARBINARY), and those that Java
+    has not, for which it takes another.
     """
-    return change.table is not None and any(
-        (column.charsetName or "").lower() == "binary" and _TEXT_TYPE.match(column.typeName)
-        for column in change.table.columns
-    )
+    misread = _MISREAD_BY_MARIADB if connector == "mariadb" else _MISREAD
+    for column in change.table.columns if change.table is not None else ():
+        charset = (column.charsetName or "").lower()
+        if charset in misread and _TEXT_TYPE.match(column.typeName):
+            return charset
+    return None
 
 
+_MISREAD = frozenset({"binary", "swe7", "hp8", "dec8", "armscii8", "geostd8", "keybcs2"})
+_MISREAD_BY_MARIADB = _MISREAD | {"cp932"}  # as GB2312
 _TEXT_TYPE = re.compile(r"(?:TINY|MEDIUM|LONG)?TEXT\b|(?:VAR)?CHAR(?:ACTER)?\b|LONG\b", re.I)
 
 
@@ -142,7 +156,8 @@ _SOURCE_MEMBERS = (
     *("version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence"),
     *("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
 )
-_METADATA = frozenset(("__op", "__deleted", *(f"__{name}" for name in _SOURCE_MEMBERS)))
+_NUMBERS = frozenset(("__total_order", "__data_collection_order"))
+_METADATA = _NUMBERS | {"__op", "__deleted", *(f"__{name}" for name in _SOURCE_MEMBERS)}
 _KEY = msgspec.json.Decoder(dict[str, Any], float_hook=number_or_text)
 
 

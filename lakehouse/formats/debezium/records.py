@@ -37,6 +37,7 @@ class Source(msgspec.Struct):
     ts_ms: _Time | None = None
     server_id: int | None = None
     version: str | None = None
+    connector: str | None = None
 
 
 class Transaction(msgspec.Struct):

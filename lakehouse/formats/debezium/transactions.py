@@ -93,8 +93,10 @@ def _part(members: _Members, name: str, prefix: str, kind: type[T]) -> T | None:
     if name in members:
         decoder: msgspec.json.Decoder[T | None] = msgspec.json.Decoder(kind | None)
         return read_json(decoder, members[name], name)
+    unprefixed = name == "source" or "__total_order" in members
     for field in msgspec.structs.fields(kind):  # type: ignore[arg-type]
-        if (raw := members.get(prefix + field.name)) is not None:
+        short = members.get(f"__{field.name}") if unprefixed else None
+        if (raw := members.get(prefix + field.name, short)) is not None:
             contents[field.name] = read_json(_ANY, raw, name)
     try:
         return msgspec.convert(contents, kind, strict=False)

@@ -14,7 +14,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DELETES_HIDDEN, Message
-from lakehouse.formats.debezium.envelope import header_members, is_metadata
+from lakehouse.formats.debezium.envelope import header_members, metadata_among
 from lakehouse.formats.debezium.records import (
     RowRecord,
     Source,
@@ -42,7 +42,8 @@ def unwrapped_row(message: Message, value: bytes) -> RowRecord | None:
     if members.keys().isdisjoint(_UNWRAPPED):
         return None
     source = _source(members)
-    row = {name: content for name, content in members.items() if not is_metadata(name)}
+    metadata = metadata_among(members)
+    row = {name: content for name, content in members.items() if name not in metadata}
     deleted = str(members.get("__deleted")).lower() == "true" or members.get("__op") == "d"
     code = "d" if deleted else operation(str(members.get("__op") or "u"), source)
     before, after = (row or None, None) if deleted else (None, row)
@@ -76,7 +77,11 @@ def _source(members: dict[str, Any]) -> Source:
 
 
 def _transaction(members: dict[str, Any]) -> Transaction | None:
-    fields = {name: members.get(f"__transaction_{name}") for name in Transaction.__struct_fields__}
+    numbered = "__total_order" in members
+    fields = {
+        name: members.get(f"__transaction_{name}", members.get(f"__{name}") if numbered else None)
+        for name in Transaction.__struct_fields__
+    }
     return _converted(fields, Transaction) if fields["id"] else None
 
 

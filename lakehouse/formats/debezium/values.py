@@ -35,15 +35,18 @@ from lakehouse.formats.debezium.connect_schema import (
     unscaled,
     unsigned,
 )
-from lakehouse.formats.debezium.envelope import is_metadata
+from lakehouse.formats.debezium.envelope import metadata_among
+from lakehouse.values.charsets import MAY_BE_MISREAD
 from lakehouse.values.decode_with_schema import CUT_UUIDS, OLD_CONNECTOR
+from lakehouse.values.mysql_json import with_short_doubles
 from lakehouse.values.scalars import DOUBLE_DIGITS
 from lakehouse.values.told_bytes import may_be_hex
 
 
 class Modes(NamedTuple):
     """The connector's settings that its messages do not tell without a schema. `is_old`: it is one before
-    2.6, which reads some negative times wrong. `cuts_uuids`: a UUID may lack zero bytes.
+    2.6, which reads some negative times wrong. `cuts_uuids`: a UUID may lack zero bytes. `misreads`: the
+    message is not ASCII, so that a text may have characters in place of others, which its charset tells.
     """
 
     decimal: str
@@ -51,12 +54,14 @@ class Modes(NamedTuple):
     binary: str
     is_old: bool = False
     cuts_uuids: bool = False
+    misreads: bool = False
 
 
 _DEFAULTS = Modes("precise", "adaptive_time_microseconds", "bytes")
 _NAMES = ("decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
 _SOURCE_TYPE = "__debezium.source.column."
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_JSON = "io.debezium.data.Json"
 _PRECISION, _BIGINT_DIGITS = "connect.decimal.precision", "20"
 _TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "bytes": "longblob"}
 
@@ -100,9 +105,9 @@ def embedded_columns(schema: bytes, image: str, chosen: Modes) -> Columns | None
         found = found._replace(tests=tuple(each for each in found.tests if each[1] is not may_be_hex))
     if found is None or image:
         return found
-    return found._replace(
-        types={name: type_ for name, type_ in (found.types or {}).items() if not is_metadata(name)}
-    )
+    types = found.types or {}
+    metadata = metadata_among(types)
+    return found._replace(types={name: type_ for name, type_ in types.items() if name not in metadata})
 
 
 def _source_type(field: Field) -> str | None:
@@ -127,11 +132,21 @@ def _column(field: Field, chosen: Modes) -> Column:
         known = known._replace(open_if=functools.partial(_may_be_doubtful, test=known.open_if))
     if chosen.cuts_uuids and known.type == "uuid":
         known = known._replace(open_if=_begins_with_zeros)
+    if chosen.misreads and field.type == "string" and not field.name:
+        known = known._replace(open_if=functools.partial(_may_be_misread, test=known.open_if))
+    if field.name == _JSON:
+        known = known._replace(read=with_short_doubles)
     return known._replace(type=own or known.type)
 
 
 def _begins_with_zeros(value: Any) -> bool:
     return type(value) is str and value.startswith("00")
+
+
+def _may_be_misread(value: Any, test: Test | None) -> bool:
+    if test is not None and test(value):
+        return True
+    return type(value) is str and not value.isascii() and MAY_BE_MISREAD.search(value) is not None
 
 
 def _may_be_rounded(value: Any) -> bool:

@@ -26,6 +26,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import (
     DDL,
     DELETE,
+    NO_PRIMARY_KEY,
     UPSERT,
     DeadLetter,
     Event,
@@ -319,6 +320,7 @@ def _change(
 ) -> RowChange:
     now = after if after is not None else before or {}
     position = table.order.position(number, DELETE if op == "delete" else UPSERT, half)
+    is_keyless = not table.key_names and table.order.offset is None  # else a DDL may be of any place
     return RowChange(
         table.database,
         table.name,
@@ -332,6 +334,6 @@ def _change(
         index=0,
         encoding=table.encoding,
         types=table.reading.types,
-        flags=flags,
+        flags=(*flags, NO_PRIMARY_KEY) if is_keyless else flags,
         row_id=table.row_id,
     )

@@ -20,7 +20,17 @@ from typing import Annotated
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DDL, Event, Image, Message, RowChange, SchemaChange, Watermark, tidb_position
+from lakehouse.events import (
+    DDL,
+    NO_HANDLE,
+    Event,
+    Image,
+    Message,
+    RowChange,
+    SchemaChange,
+    Watermark,
+    tidb_position,
+)
 from lakehouse.formats.debezium.connect_schema import (
     Column,
     Columns,
@@ -104,7 +114,8 @@ def _row_changes(message: Message, payload: _Payload, op: str, schema: bytes | N
         before, after = columns.canonical(before), columns.canonical(after)
     names = tuple(sorted(key_image(message.key)))
     types = _types(schema, tuple((before if after is None else after) or ())) if schema else None
-    flags = image_flags(before, after)
+    is_keyless = not names and (message.key or b"").startswith(b"{")  # before 8.5 there is no record key
+    flags = (*image_flags(before, after), NO_HANDLE) if is_keyless else image_flags(before, after)
     for index, half in enumerate(halves(op, names, before, after)):
         yield RowChange(
             source.db,

@@ -24,6 +24,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import (
     DDL,
     DELETE,
+    NO_HANDLE,
     UPSERT,
     DeadLetter,
     Event,
@@ -298,7 +299,7 @@ def _change(
         index=0,
         encoding=plan.encoding,
         types=plan.types,
-        flags=flags,
+        flags=flags if plan.key_names else (*flags, NO_HANDLE),
         row_id=row_id,
         physical_table=key.ptn,
     )

@@ -102,12 +102,12 @@ def _older(entry: Entry) -> str:
     return f"{listed(names, LINES)}: {brings}" if names else ""
 
 
-def plan_parts(entries: Sequence[Entry], views: Mapping[str, View]) -> list[Part]:
+def plan_parts(entries: Sequence[Entry]) -> list[Part]:
     """What a run would do, source by source."""
-    return [part for entry in entries for part in _plan(entry, views[entry["source"]])]
+    return [part for entry in entries for part in _plan(entry)]
 
 
-def _plan(entry: Entry, view: View) -> Iterator[Part]:
+def _plan(entry: Entry) -> Iterator[Part]:
     yield heading(entry["source"])
     changes, statements = entry.get("gold_would_apply", {}), entry.get("ddl_would_apply", ())
     applied = f"{counted(sum(changes.values()), 'change')} of {counted(len(changes), 'table')}"

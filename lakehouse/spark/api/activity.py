@@ -100,7 +100,7 @@ def lag_of(readers: Sequence[Reader]) -> pd.DataFrame:
     rows = [
         {"source": reader.source, **batch}
         for reader in readers
-        for batch in batches(reader.spark, reader.lake, reader.log, reader.settings, newest={})
+        for batch in batches(reader.log, reader.settings, newest={})
     ]
     names = ["source", "batch", "at", "fresh", "seconds", "messages", "inserted", "duplicate", "ddl", "dead"]
     frame = pd.DataFrame(rows, columns=names).rename(columns={"fresh": "upto", "inserted": "changes"})

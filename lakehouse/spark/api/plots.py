@@ -6,6 +6,7 @@ They return a matplotlib figure, which is imported when the first one is drawn.
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -73,7 +74,7 @@ def lag(frame: pd.DataFrame) -> "Figure":
     """
     figure, (top, below) = _figure(2, 1.3)
     size, unit = next((one for one in _UNITS if frame["lag_seconds"].max() >= 2 * one[0]), _UNITS[-1])
-    for colour, (source, part) in zip(_endless(COLOURS), frame.groupby("source"), strict=False):
+    for colour, (source, part) in zip(cycle(COLOURS), frame.groupby("source"), strict=False):
         ages = part["lag_seconds"] / size
         top.plot(part["at"], ages, marker="o", markersize=4, color=colour, label=_text(source))
         below.vlines(part["at"], 0, part["changes"], color=colour, linewidth=3)
@@ -152,7 +153,7 @@ def ranking(frame: pd.DataFrame, title: str) -> "Figure":
     figure, (axes,) = _figure(1, max(1.2, 0.3 * len(order) + 0.7))
     kinds = sorted(set(frame[frame.columns[1]])) if len(frame.columns) > 2 else [None]
     left = pd.Series(0, index=order)
-    for other, kind in zip(_endless(COLOURS), kinds, strict=False):
+    for other, kind in zip(cycle(COLOURS), kinds, strict=False):
         colour = _OF_WORDS.get(kind or "", other)
         part = frame if kind is None else frame[frame[frame.columns[1]] == kind]
         sizes = part.groupby(names)[counts].sum().reindex(order, fill_value=0)
@@ -178,7 +179,7 @@ def over_time(frame: pd.DataFrame, title: str, label: str, ddl: pd.DataFrame | N
     """
     figure, (axes,) = _figure(1, 2.9)
     names = list(dict.fromkeys(frame["name"]))
-    for colour, name in zip(_endless(COLOURS), names, strict=False):
+    for colour, name in zip(cycle(COLOURS), names, strict=False):
         part = frame[frame["name"] == name].sort_values("at")
         axes.step(
             part["at"], part["value"], where="post", marker="o", markersize=4, color=colour, label=_text(name)
@@ -200,7 +201,7 @@ def by_run(frame: pd.DataFrame, title: str) -> "Figure":
     )
     figure, (axes,) = _figure(1, 2.4)
     places, bottom = range(len(table)), pd.Series(0, index=table.index)
-    for colour, name in zip(_endless(COLOURS), table.columns, strict=False):
+    for colour, name in zip(cycle(COLOURS), table.columns, strict=False):
         axes.bar(places, table[name], 0.6, bottom=bottom, color=colour, label=_text(name))
         bottom = bottom + table[name]
     times = [pd.Timestamp(time) for time in table.index]
@@ -322,7 +323,3 @@ def _label(words: str, times: Sequence[pd.Timestamp]) -> str:
     """What an axis of times shows, with the days that they are of."""
     days = list(dict.fromkeys(f"{time:%Y-%m-%d}" for time in times))
     return f"{words} (UTC, {days[0] if len(days) == 1 else f'{days[0]} to {days[-1]}'})"
-
-
-def _endless(colours: Sequence[str]) -> list[str]:
-    return [*colours] * 40

@@ -4,7 +4,7 @@ is first landed.
 Payloads expire at their storage; decoding reads the lake's copies alone, so that silver can be built again.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from lakehouse.spark.bronze.offsets import unread, within
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
+from lakehouse.spark.workers import Worker
 
 CHUNK = 32
 
@@ -165,9 +166,7 @@ def named_attachments(bronze: DataFrame, format: str, options: Mapping[str, str]
     return frame.mapInArrow(_names_worker(format, dict(options)), NAMES)
 
 
-def _names_worker(
-    format: str, options: dict[str, str]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _names_worker(format: str, options: dict[str, str]) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
         for batch in batches:

@@ -7,7 +7,7 @@ again. Offsets that retention took, and a topic that was created anew, stand amo
 
 from msgspec import UNSET
 from msgspec.structs import replace
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import Shortfall
@@ -16,7 +16,6 @@ from lakehouse.ops.records.bronze import FilesMissing, Gap, MissingFile
 from lakehouse.ops.records.operators import Dismissed, Epoch, Generation
 from lakehouse.ops.records.silver import Closing, Done
 from lakehouse.silver.binlog_servers import change_text, standing
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 
 LOST = "lost"
@@ -66,7 +65,7 @@ def is_closed(closings: list[Closing]) -> Column:
     return closed
 
 
-def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> dict[Name | None, int]:
+def open_counts(log: OpsLog) -> dict[Name | None, int]:
     """Open dead letters by table; None: of no known table."""
     from lakehouse.spark.silver.tables import read_silver
 
@@ -74,7 +73,7 @@ def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> di
     dead = [(one.name, one.n) for one in (done.dead if done else ())]
     if dead and closings(log):
         rows = (
-            read_silver(spark, lake, source, "dead_letters")
+            read_silver(log.spark, log.lake, log.source, "dead_letters")
             .where(is_open(log))
             .groupBy("database", "table")
             .count()

@@ -5,7 +5,7 @@ key is the message's: a column may have been renamed or retyped since. So each c
 reads it, and kept where one of its rows has one of the keys, or where it can't be said which row it is of.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,8 +15,7 @@ from lakehouse.fold.row_edits import Change, ChangeReader, Key, row_key
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Lineage, key_ids
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
-
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from lakehouse.spark.workers import Worker
 
 
 class Reading(NamedTuple):

@@ -3,7 +3,7 @@ the part of `lakehouse audit` that compares layers.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -19,6 +19,7 @@ from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
+from lakehouse.spark.workers import Worker
 
 # a finding names at most so many places
 PLACES = 5
@@ -26,7 +27,6 @@ PLACES = 5
 SUMMARY = ""
 COUNTED = "topic string, incarnation string, partition int, group bigint, n bigint, first bigint"
 _COUNTED = to_arrow_schema(columns(COUNTED))
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:

@@ -40,8 +40,9 @@ from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.change_log.changes import position_literal
 from lakehouse.spark.fold.deltas import Piece, decode_row, encode_key, encode_row, hint_of
 from lakehouse.spark.fold.net_rows import Told, net_group
-from lakehouse.spark.fold.notes import NOTE, Worker, note
+from lakehouse.spark.fold.notes import NOTE, note
 from lakehouse.spark.fold.typed_rows import Typing
+from lakehouse.spark.workers import Worker
 
 OTHER_KEY = "the key of a row's image is not silver's"
 PLAIN = "_plain"

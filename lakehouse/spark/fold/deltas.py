@@ -18,8 +18,9 @@ from lakehouse.fold.steps import clears, cuts
 from lakehouse.fold.upcast import RowMover, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.column_types import columns as parse_columns
-from lakehouse.spark.fold.notes import NOTE, SHORT, Worker, note
+from lakehouse.spark.fold.notes import NOTE, SHORT, note
 from lakehouse.spark.silver.columns import POSITION
+from lakehouse.spark.workers import Worker
 
 DELTAS = f"key string, position {POSITION}, kind string, image string, step int, hint string"
 NETTED = "key string, kind string, image string"

@@ -43,10 +43,11 @@ from lakehouse.spark.fold.deltas import (
     netted_batch,
 )
 from lakehouse.spark.fold.net_rows import net_worker
-from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, break_notes, note
-from lakehouse.spark.fold.typed_rows import OP, LargeFold, Typing, looked_over, typing_of
+from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, break_notes, note
+from lakehouse.spark.fold.typed_rows import LargeFold, Typing, looked_over, typing_of
 from lakehouse.spark.quality.continuity import breaks_in
 from lakehouse.spark.session import kept
+from lakehouse.spark.workers import Worker
 
 ROWS_PER_PARTITION = 200_000
 
@@ -62,16 +63,16 @@ def fold_large(
     upstream: Upstream,
     rows: int,
     whole: bool,
-    without: str = "",
 ) -> LargeFold:
     """A lineage's changes up to `at`, folded and typed in Spark jobs. `target` is the step in force there,
-    `rows` about how many changes there are, `whole`: they are all; rows of the kind `without` need no
-    companions. `needed` are the columns of which every row has to have a cell.
+    `rows` about how many changes there are, `whole`: they are all; `needed` are the columns
+    of which every row has to have a cell.
     """
     task = FoldTask(lineage, at, target, upstream, all_changes=whole)
-    typing = typing_of(columns, OP, needed)
+    typing = typing_of(columns, needed)
     every = frozenset(column.column.id for column in columns if column.column.id > 0)
     frame = _grouped_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)
+    without = "delete" if whole else ""  # deleted rows are not written
     folded = None if frame is None else looked_over(kept(frame), columns, without)
     if folded is None or OTHER_KEY in folded.problems:
         frame = fold_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)

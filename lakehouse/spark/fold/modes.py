@@ -5,7 +5,7 @@ part is computed by the functions that compute a small table (lakehouse/gold/mod
 the key there is one part. What a worker finds beside rows travels as notes (fold_job.py).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from lakehouse.ddl_effects import Clear, RemoveRows
 from lakehouse.events import Position
@@ -33,14 +33,13 @@ from lakehouse.spark.change_log.changes import (
     parse_change,
     position_literal,
 )
-from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.notes import SHORT
-from lakehouse.spark.fold.typed_rows import OP, LargeFold, looked_over
+from lakehouse.spark.fold.typed_rows import LargeFold, looked_over, typing_of
 from lakehouse.spark.session import kept
+from lakehouse.spark.workers import Worker
 
 ROWS_PER_PART = 100_000
 BUCKET = "_bucket"
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def commits(frame: DataFrame, by_commit: bool, most: int) -> Iterator[list[Change]]:
@@ -102,16 +101,12 @@ def timed(changes: DataFrame, mode: Mode) -> Mode:
 
 def _in_parts(changes: DataFrame, mode: Mode, columns: list[GoldColumn], parts: int) -> LargeFold:
     """All rows of the table, computed in so many parts. SHORT is among the problems where they are not."""
-    schema = StructType(
-        [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
-        + [StructField(f"r{i}", StringType()) for i in range(len(columns))]
-        + [StructField(OP, StringType())]
-    )
+    typing = typing_of(columns, {})
     chosen = changes.select(*FOLD_COLUMNS)
     dealt = StructType([*chosen.schema.fields, StructField(BUCKET, IntegerType())])
     by_key = chosen.mapInArrow(_deal(mode, parts, to_arrow_schema(dealt)), dealt).repartition(parts, BUCKET)
-    plain = [(column.column, column.spark, column.companion, column.mask) for column in columns]
-    typed = by_key.mapInArrow(_rows_of_part(mode_parts(mode), plain, parts, to_arrow_schema(schema)), schema)
+    worker = _rows_of_part(mode_parts(mode), typing.told, parts, to_arrow_schema(typing.schema))
+    typed = by_key.mapInArrow(worker, typing.schema)
     return looked_over(kept(typed), columns)
 
 

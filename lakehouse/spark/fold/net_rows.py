@@ -11,7 +11,8 @@ import pyarrow as pa
 from lakehouse.fold.row_edits import ONE_KEY, image_text
 from lakehouse.fold.upcast import RowMover
 from lakehouse.spark.fold.deltas import CARRIED, INSERTS, Netted, Piece, decode_row, encode_row, netted_batch
-from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, is_problem, note
+from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, is_problem, note
+from lakehouse.spark.workers import Worker
 
 Told = tuple[str, str, str, int, str | None]
 
@@ -64,8 +65,8 @@ def net_group(
     mover: RowMover,
     end: int,
     *,
-    begun: frozenset[int] = frozenset(),
-    cleared: int = -1,
+    begun: frozenset[int],
+    cleared: int,
     start: tuple[str, str] = ("", ""),
 ) -> Iterator[Netted]:
     """One outcome for the changes of one key, which come in position order, in the schema of the step `end`;

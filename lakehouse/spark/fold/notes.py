@@ -3,10 +3,8 @@ fit those before them. It travels as rows without an image, whose kind is the no
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
-
-import pyarrow as pa
 
 from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
@@ -17,7 +15,6 @@ NOTE = "note "
 SHORT = "a delete of an image that is not there as it is"
 # of a keyed one: changes that may not fit those before them (lakehouse/spark/quality/continuity.py)
 ODD = "a change looks as if it did not fit the one before it"
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def note(text: str, place: Position | None = None) -> str:

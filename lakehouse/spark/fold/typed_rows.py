@@ -83,13 +83,13 @@ class Typing:
             yield typer.batch(list(zip(batch.column("kind").to_pylist(), rows, strict=True)))
 
 
-def typing_of(columns: list[GoldColumn], op: str, needed: Mapping[int, str]) -> Typing:
-    """Gold's columns, a companion for each, and the kind as column `op`; names are positional until the
+def typing_of(columns: list[GoldColumn], needed: Mapping[int, str]) -> Typing:
+    """Gold's columns, a companion for each, and the kind as column OP; names are positional until the
     caller renames them. Notes say which of the `needed` columns some row lacks.
     """
     fields = [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
     fields += [StructField(f"r{i}", StringType()) for i in range(len(columns))]
-    schema = StructType([*fields, StructField(op, StringType())])
+    schema = StructType([*fields, StructField(OP, StringType())])
     told = [(column.column, column.spark, column.companion, column.mask) for column in columns]
     return Typing(told, schema, dict(needed))
 

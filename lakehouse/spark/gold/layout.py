@@ -1,8 +1,8 @@
-"""A gold table's physical properties: computed columns, clustering, partitions, change data feed, declared
-key; DDL in place; and what of its YAML does not fit its schema.
+"""A gold table's physical properties: computed columns, clustering, change data feed, declared key. Also DDL
+in place, and the checks that a table's YAML fits its schema.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -21,10 +21,11 @@ from lakehouse.schema import TableSchema
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.session import capabilities
+from lakehouse.spark.workers import Worker
 
-CHANGES = "delta.enableChangeDataFeed"
-VECTORS = "delta.enableDeletionVectors"
-# what holds every value of the keys that it is used for: a zero date would be NULL
+CHANGE_FEED = "delta.enableChangeDataFeed"
+DELETION_VECTORS = "delta.enableDeletionVectors"
+# types that can hold every value of a key; a zero date would be NULL in a DATE
 NEVER_NULL = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20,0)", "STRING", "BINARY")
 
 
@@ -40,9 +41,14 @@ def with_computed(frame: DataFrame, computed: Mapping[str, str], last: str | Non
     )
 
 
-def cluster(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...]) -> None:
-    """Make the table's clustering these columns, where it is another one. A path's writer takes none, so it
-    is said afterwards.
+def metadata_of(column: GoldColumn) -> dict[str, str]:
+    """The metadata of a column of a frame: its comment, where it has one."""
+    return {"comment": column.column.comment} if column.column.comment else {}
+
+
+def set_clustering(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...]) -> None:
+    """Cluster the table by these columns, unless it is so already. The writer of a path table takes no
+    clustering, so it is set after the write.
     """
     row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("clusteringColumns").first()
     held = tuple(row[0] or ()) if row is not None else ()
@@ -51,9 +57,9 @@ def cluster(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...
         spark.sql(f"ALTER TABLE {lake.ref('gold', table)} CLUSTER BY {words}")
 
 
-def switch(spark: SparkSession, lake: Lake, table: str, name: str, *, wanted: bool) -> None:
-    """Make a property of the table true or false. CHANGES: from its first version with rows to read on.
-    VECTORS: rows that are marked already stay so until OPTIMIZE writes their files anew.
+def set_property(spark: SparkSession, lake: Lake, table: str, name: str, *, wanted: bool) -> None:
+    """Make a property of the table true or false. CHANGE_FEED: readers get what is written from then on.
+    DELETION_VECTORS: rows that are marked already stay so until OPTIMIZE rewrites their files.
     """
     row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("properties").first()
     held = dict(row[0] or {}) if row is not None else {}
@@ -64,14 +70,14 @@ def switch(spark: SparkSession, lake: Lake, table: str, name: str, *, wanted: bo
         )
 
 
-def hide_key(spark: SparkSession, lake: Lake, table: str) -> None:
-    """Take the declared key back: under it a table's schema can't be replaced. (Databricks SQL, ALTER TABLE …
-    DROP PRIMARY KEY.)
+def drop_key(spark: SparkSession, lake: Lake, table: str) -> None:
+    """Drop the declared key: a table that has one can't have its schema replaced. (Databricks SQL, ALTER
+    TABLE … DROP PRIMARY KEY.)
     """
     spark.sql(f"ALTER TABLE {lake.ref('gold', table)} DROP PRIMARY KEY IF EXISTS")
 
 
-def show_key(spark: SparkSession, lake: Lake, table: str, key: Sequence[str]) -> None:
+def declare_key(spark: SparkSession, lake: Lake, table: str, key: Sequence[str]) -> None:
     """Declare the key, which Unity Catalog shows and does not enforce. (Databricks SQL, ALTER TABLE … ADD
     CONSTRAINT.)
     """
@@ -83,27 +89,27 @@ def show_key(spark: SparkSession, lake: Lake, table: str, key: Sequence[str]) ->
     )
 
 
-def take_back(
+def remove_properties(
     spark: SparkSession, lake: Lake, table: str, known: TableEntry | None, options: GoldOptions
 ) -> None:
-    """Take back the physical properties that the table's last manifest entry has and its YAML asks for no
-    more: clustering, the change data feed, the declared key.
+    """Remove the physical properties that the table's last manifest entry has and its YAML no longer asks
+    for: clustering, the change data feed, the declared key.
     """
     before = from_plain(known.options) if known is not None and known.options else PLAIN
     if before.cluster_by and not options.cluster_by:
-        cluster(spark, lake, table, ())
+        set_clustering(spark, lake, table, ())
     if before.change_data_feed and not options.change_data_feed:
-        switch(spark, lake, table, CHANGES, wanted=False)
+        set_property(spark, lake, table, CHANGE_FEED, wanted=False)
     if before.primary_key and not options.primary_key:
-        hide_key(spark, lake, table)
+        drop_key(spark, lake, table)
 
 
 # --- DDL in place
 
 
 def can_alter(change: InPlace, held: Sequence[str]) -> bool:
-    """Whether the values that a column's former type could not hold say nothing of its new one: no column of
-    another type has a companion among the columns that gold has.
+    """Whether no column that gets another type has a companion among the columns that gold has (`held`): its
+    texts are values that the former type could not hold, and the new one may.
     """
     return not {column.companion for column in change.retyped} & set(held)
 
@@ -174,14 +180,14 @@ def _projected(rows: DataFrame, change: InPlace, held: Sequence[str]) -> DataFra
     places = {at: converted[c.name] for at, c in enumerate(change.columns) if c.name in converted}
     cells, fields = [], []
     for column in change.columns:
-        name, type_, comment = column.name, data_type(column.spark), column.column.comment
+        name, type_ = column.name, data_type(column.spark)
         cell = F.lit(constant(fills[name].value)) if name in fills else F.col(quote(former.get(name, name)))
         cells.append(cell if name in converted else cell.cast(type_))
-        fields.append(StructField(name, type_, True, {"comment": comment} if comment else {}))
+        fields.append(StructField(name, type_, True, metadata_of(column)))
     for old, new in kept_companions(change, held):
         cells.append(F.col(quote(old)))
         fields.append(StructField(new, data_type("STRING"), True, {}))
-    # names may hold anything, dots and quotes included: they are given at last
+    # columns get their own names last: these may contain anything, dots and quotes included
     plain = StructType([StructField(f"c{at}", field.dataType) for at, field in enumerate(fields)])
     frame = rows.select(*[cell.alias(name) for cell, name in zip(cells, plain.names, strict=True)])
     if places:
@@ -190,9 +196,7 @@ def _projected(rows: DataFrame, change: InPlace, held: Sequence[str]) -> DataFra
     return frame.select(*[F.col(name).alias(field.name, metadata=field.metadata) for name, field in chosen])
 
 
-def _converting(
-    places: Mapping[int, Conversion], schema: pa.Schema
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _converting(places: Mapping[int, Conversion], schema: pa.Schema) -> Worker:
     """Converts the cells of some columns, by their places, in a worker."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -223,9 +227,7 @@ def misfit(
     columns: list[GoldColumn],
     ids: tuple[int, ...],
 ) -> str | None:
-    """Why gold can't build the table as its YAML says, given the schema that the source's DDL tells; None
-    where it can.
-    """
+    """Why the table's YAML does not fit the schema that the source's DDL gives it; None if it does."""
     return (
         _hidden_key(options, schema, ids)
         or _bad_layout(options, columns)
@@ -235,7 +237,7 @@ def misfit(
 
 
 def unknown_columns(options: GoldOptions, schema: TableSchema) -> list[str]:
-    """Columns that the YAML speaks of and the table has not."""
+    """Columns that the YAML names and the table lacks."""
     kept = {column.name.lower() for column in kept_columns(schema, virtual=True)}
     return [
         name

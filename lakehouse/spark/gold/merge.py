@@ -17,7 +17,14 @@ from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import PARTS, POSITION, canonical_rows
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.typed_rows import OP
-from lakehouse.spark.gold.layout import CHANGES, VECTORS, cluster, switch, with_computed
+from lakehouse.spark.gold.layout import (
+    CHANGE_FEED,
+    DELETION_VECTORS,
+    metadata_of,
+    set_clustering,
+    set_property,
+    with_computed,
+)
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 
@@ -25,23 +32,22 @@ from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableTypeWidening": "true",
-    VECTORS: "false",
+    DELETION_VECTORS: "false",
     "delta.feature.timestampNtz": "supported",
 }
-# longer than any name of a column at MySQL (64 characters), so that no source column has it
 # A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about:
 # Delta then opens the files of these keys alone, and marks the rows that it replaces there (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
-# whose text is one value and no other
+# of these types different values have different texts
 _BOUNDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP_NTZ", "STRING")
 
 
-def frame_of(
+def typed_frame(
     spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: list[str] | None = None
 ) -> DataFrame:
     """Typed rows as a DataFrame in gold's column order, companions last."""
     fields = [
-        StructField(column.name, data_type(column.spark), True, comment_of(column)) for column in columns
+        StructField(column.name, data_type(column.spark), True, metadata_of(column)) for column in columns
     ]
     fields += [StructField(name, data_type("STRING")) for name in typed.raw]
     values = [*typed.columns.values(), *typed.raw.values()]
@@ -49,10 +55,6 @@ def frame_of(
         fields.append(StructField(OP, data_type("STRING")))
         values.append(ops)
     return arrow_frame(spark, StructType(fields), values)
-
-
-def comment_of(column: GoldColumn) -> dict[str, Any] | None:
-    return {"comment": column.column.comment} if column.column.comment else None
 
 
 def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
@@ -109,9 +111,9 @@ def replace_frame(
     frame = with_computed(frame, options.computed)
     lake.overwrite(frame, "gold", table, PROPERTIES if create else {}, partition_by=options.partition_by)
     if options.cluster_by:
-        cluster(spark, lake, table, options.cluster_by)
+        set_clustering(spark, lake, table, options.cluster_by)
     if options.change_data_feed:
-        switch(spark, lake, table, CHANGES, wanted=True)
+        set_property(spark, lake, table, CHANGE_FEED, wanted=True)
     commit = commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0]
     return Merged(commit.version, written=commit.written)
 
@@ -123,8 +125,8 @@ def merge_frame(
     source: DataFrame,
     *,
     keys: list[GoldColumn],
-    options: GoldOptions = PLAIN,
-    rows: int = 0,
+    options: GoldOptions,
+    rows: int,
 ) -> Merged:
     """MERGE a frame whose column OP says put or delete, into a table of about so many `rows`; companions that
     it lacks are added first.
@@ -141,7 +143,7 @@ def merge_frame(
         bounds = []
         if rows > ORDERED_ROWS:
             bounds = key_bounds(source, keys)
-            switch(spark, lake, table, VECTORS, wanted=options.deletion_vectors)
+            set_property(spark, lake, table, DELETION_VECTORS, wanted=options.deletion_vectors)
         lake.before_write()
         counts = spark.sql(
             merge_sql(
@@ -212,7 +214,7 @@ def known_rows(
     tags = {column.name: mode.tag[column.column.id] for column in columns if column.column.id in mode.tag}
     key_columns = [column for key in mode.ids for column in columns if column.column.id == key]
     typed = type_rows([dict(zip(mode.ids, key, strict=True)) for key in keys], key_columns)
-    wanted = frame_of(gold.sparkSession, typed, key_columns)
+    wanted = typed_frame(gold.sparkSession, typed, key_columns)
     renamed = wanted.select(
         *[F.col(quote(column.name)).alias(f"k{i}") for i, column in enumerate(key_columns)]
     )

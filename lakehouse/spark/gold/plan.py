@@ -37,7 +37,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class GoldRun:
-    """What a run of gold knows before it decides, the same for all of its tables.
+    """What a run of gold knows before it plans, the same for all of its tables.
 
     silver      silver's changes of batches up to the window's, without those that are void
     sizes       what silver holds of each source table
@@ -146,8 +146,8 @@ Plan = TablePlan | ShardsPlan
 
 
 def plan_tables(run: GoldRun) -> list[Plan]:
-    """The plans of all tables that gold has or is to have, tables of their own first. New tables have the
-    name that they want, or a free one beside it; nobody has claimed it yet.
+    """The plans of all tables that gold has or is to have, merged ones last. New tables have the name that
+    they want, or that name with a free number; it is not claimed yet.
     """
     end = run.window.position
     alone, together = split_shards(run.history.lineages, run.settings.options, end)
@@ -155,14 +155,14 @@ def plan_tables(run: GoldRun) -> list[Plan]:
     held = names_held(alone, end, run.entries)
     plans_of_each = (plan_table(run, lineage, held.waits.get(lineage.id)) for lineage in alone)
     planned = [plan for plan in plans_of_each if plan is not None]
-    plans: list[Plan] = [*seated(run, planned, taken, held.kept)]
+    plans: list[Plan] = [*in_delta_tables(run, planned, taken, held.kept)]
     for lineages, options in together:
         shards = plan_shards(run, lineages, options, taken)
         plans += [shards] if shards is not None else []
     return plans
 
 
-def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None = None) -> TablePlan | None:
+def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None) -> TablePlan | None:
     """One lineage's plan, in a Delta table of its own; None where gold has nothing of it. `waits`: what holds
     it for its name.
     """
@@ -215,7 +215,7 @@ def _has_not_begun(lineage: Lineage, waits: Held | None, settings: GoldSettings)
 
 
 def _is_told(lineage: Lineage, at: Position) -> bool:
-    """Whether a column of it is known: of some tables statements alone tell, and no row."""
+    """Whether any of its columns is known: some tables have only statements, and no row yet."""
     return bool(lineage.schema_at(just_above(at)).columns)
 
 
@@ -242,12 +242,12 @@ def change_in_place(
     )
 
 
-def seated(
+def in_delta_tables(
     run: GoldRun, plans: Sequence[TablePlan], taken: set[str], kept: Mapping[str, Name]
 ) -> list[TablePlan]:
-    """The plans, each in the Delta table that its lineage has. A dropped table is left out where its Delta
-    table goes on with another one, unless a copy is to stay. `taken` are gold's names in lower case; `kept`
-    the names of lineages that keep them.
+    """The plans, each in its lineage's Delta table. A dropped table is left out where another lineage takes
+    over its Delta table, unless a copy is to stay. `taken` are gold's names in lower case; `kept` the names
+    of lineages that keep theirs.
     """
     end = run.window.position
     names = {plan.lineage.id: kept.get(plan.lineage.id) or plan.lineage.name_at(end) for plan in plans}
@@ -261,9 +261,9 @@ def seated(
     for plan in plans:
         gold, known, name = has.get(plan.lineage.id), plan.known, names[plan.lineage.id]
         if known is not None and (known.gold == gold or (name is None and known.gold not in go_on)):
-            found.append(_into(plan, known))
+            found.append(_in_delta_table_of(plan, known))
         elif gold is not None:
-            found.append(_into(plan, entries[gold]))
+            found.append(_in_delta_table_of(plan, entries[gold]))
         elif name is not None and _is_wanted(run.settings, plan.lineage, name, names.values()):
             found.append(replace(plan, gold=free_of(taken, numbered(plan.wanted)), whole=True))
         elif name is None and known is not None and plan.options.puts_aside:
@@ -281,7 +281,7 @@ def _is_wanted(settings: GoldSettings, lineage: Lineage, name: Name, live: Itera
     return not {interval.name for interval in lineage.intervals} & set(live) - {name}
 
 
-def _into(plan: TablePlan, before: TableEntry) -> TablePlan:
+def _in_delta_table_of(plan: TablePlan, before: TableEntry) -> TablePlan:
     """The plan, in the Delta table of that entry; another lineage's is folded whole."""
     table = made_of(before)
     whole = plan.whole or before is not plan.known

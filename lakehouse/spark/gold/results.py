@@ -1,4 +1,4 @@
-"""What a gold run reads and finds: sizes, its window of changes, and the results of each table."""
+"""The records of a gold run: sizes, its window of changes, and the results of each table."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -56,10 +56,14 @@ class Window:
 
 
 class Found(NamedTuple):
-    """What a fold came to beside rows: columns that no DDL has declared, each with the first position where a
-    row has it; what the changes are known to lack, in words; how many changes were applied; what the table's
-    expectations said of them; which changes do not fit those before them. `all_changes`: these are what all
-    of the table's changes show, and not a window's alone.
+    """What a fold found besides rows.
+
+    unknown      columns that no DDL has declared, each with the first position where a row has it
+    problems     what the changes are known to lack, in words
+    applied      how many changes were applied
+    verdict      what the table's expectations say of the changes
+    breaks       changes that do not fit those before them
+    all_changes  whether the fold read all of the table's changes, not only a window's
     """
 
     unknown: Mapping[str, Position] = {}
@@ -89,9 +93,13 @@ NOTHING_FOUND = Found()
 
 
 class Written(NamedTuple):
-    """What was written of a table: its Delta version, what was done in words ("": nothing), what the fold
-    found, whether it looked at all of the table's changes, and how many it was given (None: they were not
-    counted).
+    """What was written of a table.
+
+    version  its Delta version
+    what     what was done, in words; "": nothing
+    found    what the fold found
+    whole    whether all of the table's changes were folded
+    taken    how many changes were folded; None: they were not counted
     """
 
     version: int
@@ -110,8 +118,8 @@ def has_misfits(entry: TableEntry) -> bool:
 
 
 class Outcome(NamedTuple):
-    """What a window makes of gold's rows: rows to put, rows to delete (a log's rows are all put), and what
-    the fold found. `first`: the keys whose rows gold is to have before (None: that is not known).
+    """What a window's changes do to gold's rows: rows to put, rows to delete (a log has only rows to put),
+    and what the fold found. `first`: the keys whose rows gold must have before; None: not known.
     """
 
     puts: list[Row]
@@ -121,8 +129,8 @@ class Outcome(NamedTuple):
 
 
 class TableResult(NamedTuple):
-    """What a run made of one gold table: its entry in the manifest (None: it is not published), what was done
-    in words ("": nothing), problems of the source that it showed, what the fold found, and the error that
+    """The result of a run for one gold table: its entry in the manifest (None: it is not published), what was
+    done in words ("": nothing), problems to report of the source, what the fold found, and the error that
     ended it.
     """
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from msgspec import UNSET
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.shards import misspelled
@@ -42,7 +42,6 @@ from lakehouse.spark.gold.results import NOTHING_FOUND, Size, TableResult, Windo
 from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark
 from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.tables import apply_table, apply_tables
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gates, open_gates
@@ -53,9 +52,7 @@ RETRY = 60
 
 
 def run_gold(
-    spark: SparkSession,
-    lake: Lake,
-    feed: GoldSettings,
+    settings: GoldSettings,
     log: OpsLog,
     progress: Progress,
     again: frozenset[str] = frozenset(),
@@ -69,24 +66,24 @@ def run_gold(
     """
     with log.gathering():
         # an append may bring the records of a batch that is done meanwhile, whose changes this run leaves out
-        infer_columns(log, feed.drift_timeout)
+        infer_columns(log, settings.drift_timeout)
         done = log.last(Done)
         if done is None:
             return None
-        if patient and not again and not unread and waits_for_retry(log, feed, done):
+        if patient and not again and not unread and waits_for_retry(log, settings, done):
             return None
-        manifest = publish_next(feed, log, done, progress=progress, again=again, unread=unread)
-        if manifest is None or feed.drift_timeout != 0 or not _waits_for_columns(manifest):
+        manifest = publish_next(settings, log, done, progress=progress, again=again, unread=unread)
+        if manifest is None or settings.drift_timeout != 0 or not _waits_for_columns(manifest):
             return manifest
-        return run_gold(spark, lake, feed, log, progress=progress) or manifest
+        return run_gold(settings, log, progress) or manifest
 
 
-def waits_for_retry(log: OpsLog, feed: GoldSettings, done: Done) -> bool:
+def waits_for_retry(log: OpsLog, settings: GoldSettings, done: Done) -> bool:
     """Whether nothing is new but a table that has failed, a short while ago."""
     dated = next(((one.at, one.record) for one in reversed(log.records) if one.kind == Manifest.kind), None)
     if dated is None or not isinstance(last := dated[1], Manifest) or last.asked is not None:
         return False
-    is_new = not is_published(feed, log, done, asked=None, last=last)
+    is_new = not is_published(settings, log, done, asked=None, last=last)
     return not is_new and time.time() * 1000 - dated[0] < RETRY * 1000
 
 
@@ -95,7 +92,7 @@ def _waits_for_columns(manifest: Manifest) -> bool:
 
 
 def publish_next(
-    feed: GoldSettings,
+    settings: GoldSettings,
     log: OpsLog,
     done: Done,
     *,
@@ -107,12 +104,12 @@ def publish_next(
     new.
     """
     last = log.last(Manifest)
-    asked = asked_of(feed, log)
+    asked = asked_of(settings, log)
     # what a run has written that died is taken back though nothing is asked any more of what it was to do
     is_news = again or unread or unpublished(log)
-    if not is_news and is_published(feed, log, done, asked=asked, last=last):
+    if not is_news and is_published(settings, log, done, asked=asked, last=last):
         return None
-    ready = prepared(feed, log, done, progress=progress, again=again)
+    ready = prepared(settings, log, done, progress=progress, again=again)
     results = apply_tables(ready.run, log, progress)
     # a table that failed is tried again by the next run, whether or not there is something new
     failed = any(result.error for result in results)
@@ -135,7 +132,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(
-    feed: GoldSettings, log: OpsLog, done: Done, *, progress: Progress, again: frozenset[str]
+    settings: GoldSettings, log: OpsLog, done: Done, *, progress: Progress, again: frozenset[str]
 ) -> Prepared:
     """The run over silver's batches up to `done`. Lineages get their ids here."""
     last = log.last(Manifest)
@@ -145,19 +142,19 @@ def prepared(
     new = requests[last.rebuilds if last is not None else 0 :]
     returned = frozenset(request.lineage for request in new if request.published)
     rebuild = again | {request.lineage for request in new if not request.published}
-    history = load_history(log, done, feed.said, keep=True)
-    ends = find_ends(log, done, history, settled=feed.settled)
-    position, holder = find_watermark(feed, log, done, ends)
-    window = window_of(feed, log, done.batch, position, last=last)
-    promising = last if feed.consistency != "eventual" else None
+    history = load_history(log, done, settings.said, keep=True)
+    ends = find_ends(log, done, history, settled=settings.settled)
+    position, holder = find_watermark(settings, log, done, ends)
+    window = window_of(settings, log, done.batch, position, last=last)
+    promising = last if settings.consistency != "eventual" else None
     goes_on = window.position_before > MIN_POSITION
     late = disproved(log, promising, window.position, progress, goes_on=goes_on)
     begun = (one for one in history.lineages if one.start <= window.position)
-    record_ids(log, (one for one in begun if is_selected(feed, one)))
+    record_ids(log, (one for one in begun if is_selected(settings, one)))
     layers = reconciled(log, last, done)
     run = open_run(
         log,
-        feed,
+        settings,
         history,
         window,
         last=last,
@@ -171,13 +168,13 @@ def prepared(
 
 
 def is_published(
-    feed: GoldSettings, log: OpsLog, done: Done, asked: str | None, last: Manifest | None
+    settings: GoldSettings, log: OpsLog, done: Done, asked: str | None, last: Manifest | None
 ) -> bool:
     """Whether the last manifest says all that a new one would say."""
     if last is None or last.asked != asked:
         return False
-    position, _ = find_watermark(feed, log, done)
-    window = window_of(feed, log, done.batch, position, last=last)
+    position, _ = find_watermark(settings, log, done)
+    window = window_of(settings, log, done.batch, position, last=last)
     return (window.batch, window.position) == (window.batch_before, window.position_before)
 
 
@@ -224,24 +221,24 @@ def names_of(history: History) -> Iterator[Name]:
 
 
 def window_of(
-    feed: GoldSettings, log: OpsLog, batch: int, position: Position, last: Manifest | None
+    settings: GoldSettings, log: OpsLog, batch: int, position: Position, last: Manifest | None
 ) -> Window:
     """What a run looks at: from the last manifest on, or all where it was made under another consistency, or
     of another generation of silver. The watermark never goes back.
     """
-    if last is None or not is_of_same_kind(log, feed, last):
+    if last is None or not is_of_same_kind(log, settings, last):
         return Window(batch, max(position, MIN_POSITION), 0, MIN_POSITION)
     return Window(batch, max(position, last.watermark), last.batch, last.watermark)
 
 
-def is_of_same_kind(log: OpsLog, feed: GoldSettings, last: Manifest) -> bool:
+def is_of_same_kind(log: OpsLog, settings: GoldSettings, last: Manifest) -> bool:
     """Whether a manifest was made under the same consistency, and of the same generation of silver."""
-    return last.consistency == feed.consistency and last.generation == log.generation
+    return last.consistency == settings.consistency and last.generation == log.generation
 
 
 def open_run(
     log: OpsLog,
-    feed: GoldSettings,
+    settings: GoldSettings,
     history: History,
     window: Window,
     last: Manifest | None,
@@ -257,22 +254,22 @@ def open_run(
     """
     done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
-    silver, gates = counted_changes(log, window.batch), gates_of(log, feed, history, window)
+    silver, gates = counted_changes(log, window.batch), gates_of(log, settings, history, window)
     return GoldRun(
         spark=log.spark,
         lake=log.lake,
-        settings=feed,
+        settings=settings,
         history=history,
         window=window,
         silver=silver,
         sizes={table.name: Size(table.n, table.bytes) for table in (done.tables if done else ())},
         entries=entries,
-        refresh=last is not None and not is_of_same_kind(log, feed, last),
+        refresh=last is not None and not is_of_same_kind(log, settings, last),
         rebuild=rebuild,
         returned=returned,
         epochs=epochs,
         void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
-        dead=open_counts(log.spark, log.lake, feed.name, log),
+        dead=open_counts(log),
         losses=(*losses, *server_changes(log, window.position[0]), *map(loss_text, open_losses(log))),
         disproved={one.name: one for one in disproved},
         missing=tuple(missing_files(log)),
@@ -290,16 +287,16 @@ def counts_of(log: OpsLog, window: Window, last: Manifest | None, silver: DataFr
     return change_counts(done_at(log, window.batch), silver, window.position, goes_on=goes_on)
 
 
-def gates_of(log: OpsLog, feed: GoldSettings, history: History, window: Window) -> Gates:
+def gates_of(log: OpsLog, settings: GoldSettings, history: History, window: Window) -> Gates:
     """The suites that judge the run's changes."""
     return open_gates(
         log,
         window.batch,
         history,
-        feed.suites,
-        upstream=feed.upstream,
-        policies=feed.policies,
-        virtual=feed.virtual,
+        settings.suites,
+        upstream=settings.upstream,
+        policies=settings.policies,
+        virtual=settings.virtual,
     )
 
 

@@ -82,19 +82,19 @@ class GoldSettings:
         )
 
 
-def asked_of(feed: GoldSettings, log: OpsLog) -> str:
+def asked_of(settings: GoldSettings, log: OpsLog) -> str:
     """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has
     nothing new.
     """
     tables = [
-        None if feed.tables is None else sorted(feed.tables),
-        [(name, to_plain(said)) for name, said in sorted(feed.options.items())],
+        None if settings.tables is None else sorted(settings.tables),
+        [(name, to_plain(said)) for name, said in sorted(settings.options.items())],
     ]
-    suites = sorted((name, suite.digest) for name, suite in feed.suites.items() if suite.digest)
-    rules = [feed.upstream.mark] if feed.upstream.mark else []
+    suites = sorted((name, suite.digest) for name, suite in settings.suites.items() if suite.digest)
+    rules = [settings.upstream.mark] if settings.upstream.mark else []
     asked = json.dumps(
         [
-            *(tables, suites, feed.policies, feed.virtual),
+            *(tables, suites, settings.policies, settings.virtual),
             *(log.stored(kind) for kind in OPERATORS),
             *log.stored(FilesMissing)[-1:],
             *rules,
@@ -105,11 +105,11 @@ def asked_of(feed: GoldSettings, log: OpsLog) -> str:
 
 
 def find_watermark(
-    feed: GoldSettings, log: OpsLog, done: Done, ends: Mapping[str, Position] | None = None
+    settings: GoldSettings, log: OpsLog, done: Done, ends: Mapping[str, Position] | None = None
 ) -> tuple[Position, Partition | None]:
     """W and the partition that holds it; under `eventual` everything that has arrived. `ends`: the topics
     without tables, else those of the last manifest.
     """
-    if feed.consistency == "eventual":
+    if settings.consistency == "eventual":
         return done.reach or MIN_POSITION, None
     return source_watermark(done, log, ends)

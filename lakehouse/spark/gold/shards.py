@@ -15,7 +15,7 @@ from lakehouse.spark.change_log.changes import between, of_any
 from lakehouse.spark.change_log.undeclared_columns import waiting
 from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.entries import misfit_entry, shards_entry, without_shards
-from lakehouse.spark.gold.layout import misfit, take_back
+from lakehouse.spark.gold.layout import misfit, remove_properties
 from lakehouse.spark.gold.new_changes import NOTHING_READ, NewChanges, Read
 from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, shards_id, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, TableResult, Written
@@ -134,7 +134,7 @@ def refold_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable]) -> Wr
     wholes = [whole_frame(table) for table in tables]
     if waits := waits_of((table, whole.found) for table, whole in zip(tables, wholes, strict=True)):
         return waits
-    take_back(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
+    remove_properties(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
     frame = functools.reduce(
         lambda one, other: one.unionByName(other, allowMissingColumns=True), [whole.frame for whole in wholes]
     )

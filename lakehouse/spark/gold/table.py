@@ -1,8 +1,8 @@
-"""One gold table in one run: what it is, and how all of its rows are written, folded on the driver or in
-Spark jobs. A window of changes is merged by window.py.
+"""One gold table in one run, and writing all of its rows, folded on the driver or in Spark jobs. A window of
+changes is merged by window.py.
 
-Every way returns what it wrote and what it found (lakehouse/spark/gold/results.py): a loss that one of them
-sees can't be dropped by the next.
+Each write returns what it wrote and what it found (lakehouse/spark/gold/results.py), so that no finding can
+be dropped on the way to the manifest.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from lakehouse.spark.fold.fold_job import fold_large
 from lakehouse.spark.fold.modes import mode_large
 from lakehouse.spark.fold.typed_rows import OP, LargeFold
 from lakehouse.spark.gold import merge
-from lakehouse.spark.gold.layout import altered, can_alter, hide_key, key_names, show_key
+from lakehouse.spark.gold.layout import altered, can_alter, declare_key, drop_key, key_names, metadata_of
 from lakehouse.spark.gold.plan import GoldRun
 from lakehouse.spark.gold.results import Found, Size, Written
 from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Verdict
@@ -67,7 +67,7 @@ class GoldTable:
 
     @property
     def size(self) -> Size:
-        """What silver holds of it."""
+        """The size of its changes in silver."""
         return self.run.size(self.lineage)
 
     @property
@@ -140,9 +140,9 @@ def open_table(
     )
 
 
-class Whole(NamedTuple):
-    """All rows of a table, what the fold found, in words what the rows came from, how many changes it was
-    given (None: they were not counted), and how many rows there are at least.
+class WholeTable(NamedTuple):
+    """All rows of a table, what the fold found, what the rows came from in words, how many changes it folded
+    (None: they were not counted), and how many rows there are at least.
     """
 
     frame: DataFrame
@@ -163,7 +163,7 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
     if found.unknown:
         return Written(-1, "", found, whole=True, taken=whole.taken)
     if table.options.primary_key and exists:
-        hide_key(run.spark, run.lake, table.gold)
+        drop_key(run.spark, run.lake, table.gold)
     put = merge.replace_frame(
         run.spark,
         run.lake,
@@ -176,7 +176,7 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
     )
     version = put.version
     if table.options.primary_key:
-        show_key(run.spark, run.lake, table.gold, key_names(table.columns, table.ids))
+        declare_key(run.spark, run.lake, table.gold, key_names(table.columns, table.ids))
         # the next run goes on from here: from the version without the key it would take the key back
         version = version_of(run.spark, run.lake, table.gold)
     what = f"{'folded again' if exists else 'created'}{whole.what}"
@@ -185,8 +185,8 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
 
 
 def change_columns(table: GoldTable, change: InPlace, version: int) -> int | None:
-    """Do what DDL does to the table in place; returns the new version, None where the table has to be folded
-    whole, and nothing is done. `version` is the published one, at which the table is.
+    """Apply DDL to the table in place, at its published version. Returns the new version, or None where
+    nothing is done because the table has to be folded whole.
     """
     run = table.run
     held = run.lake.read(run.spark, "gold", table.gold, version).columns
@@ -198,7 +198,7 @@ def change_columns(table: GoldTable, change: InPlace, version: int) -> int | Non
     return version_of(run.spark, run.lake, table.gold)
 
 
-def whole_frame(table: GoldTable) -> Whole:
+def whole_frame(table: GoldTable) -> WholeTable:
     """All rows of the table, folded from silver: on the driver where they are few."""
     if not table.size.small:
         return _whole_large(table)
@@ -206,8 +206,8 @@ def whole_frame(table: GoldTable) -> Whole:
     given = Counted(changes)
     folded = table.mode.rows(given)
     what = f": {counted(len(folded.rows), 'row')} from {counted(folded.applied, 'change')}"
-    frame, found = frame_of(table, folded.rows), found_in(folded, verdict)
-    return Whole(frame, found, what, given.number, rows=len(folded.rows))
+    frame, found = frame_of(table, folded.rows), findings_of(folded, verdict)
+    return WholeTable(frame, found, what, given.number, rows=len(folded.rows))
 
 
 @dataclass(slots=True)
@@ -223,12 +223,12 @@ class Counted:
             yield change
 
 
-def _whole_large(table: GoldTable) -> Whole:
+def _whole_large(table: GoldTable) -> WholeTable:
     changes, verdict = table.own_changes, NO_VERDICT
     if table.gate is not None:
         changes, verdict = table.gate.frame(changes)
     if table.options.plain:
-        large = _fold_large(table, changes, table.size.rows, whole=True)
+        large = fold_changes(table, changes, table.size.rows, whole=True)
         rows = large.frame.where(F.col(OP) != "delete")
     else:
         large = mode_large(changes, table.mode, table.columns, table.size.rows)
@@ -239,10 +239,11 @@ def _whole_large(table: GoldTable) -> Whole:
         if column.column.id in tag:
             frame = frame.withColumn(column.name, F.lit(tag[column.column.id]))
     found = Found(large.unknown, large.problems, table.size.rows, verdict, breaks=large.breaks)
-    return Whole(frame, found, f" from {table.size.rows} changes")
+    return WholeTable(frame, found, f" from {table.size.rows} changes")
 
 
-def _fold_large(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool) -> LargeFold:
+def fold_changes(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool) -> LargeFold:
+    """About `rows` changes of the table, folded in Spark jobs; `whole`: they are all that it has."""
     return fold_large(
         changes,
         table.lineage,
@@ -253,13 +254,12 @@ def _fold_large(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool)
         upstream=table.run.settings.upstream,
         rows=rows,
         whole=whole,
-        without="delete" if whole else "",
     )
 
 
 def judged_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], Verdict]:
-    """All of the table's changes up to its position, judged where it has a suite; with `count` the verdict
-    says how the checks did.
+    """All of the table's changes up to its position, and the verdict of its suite, if it has one; with
+    `count` the verdict counts the passes and failures of each check.
     """
     if table.gate is not None:
         return table.gate.changes(table.own_changes, count=count)
@@ -268,8 +268,8 @@ def judged_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], 
     return (change for _, change, _ in collect_changes(table.own_changes)), NO_VERDICT
 
 
-def found_in(rows: ModeRows, verdict: Verdict = NO_VERDICT) -> Found:
-    """What was found with the rows of a mode."""
+def findings_of(rows: ModeRows, verdict: Verdict = NO_VERDICT) -> Found:
+    """What the fold of a mode's rows found, as Found."""
     return Found(rows.unknown, rows.problems, rows.applied, verdict, breaks=rows.breaks)
 
 
@@ -279,14 +279,13 @@ def frame_of(
     """Rows as a DataFrame with gold's types; with `ops` a column says which are put and which deleted."""
     words = ["put"] * len(puts) + ["delete"] * len(deletes) if ops else None
     typed = type_rows([*puts, *deletes], table.columns)
-    return merge.frame_of(table.run.spark, typed, table.columns, words).coalesce(1)
+    return merge.typed_frame(table.run.spark, typed, table.columns, words).coalesce(1)
 
 
 def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:
     """The typed frame under gold's own names."""
     chosen = [
-        F.col(f"c{i}").alias(column.name, metadata=merge.comment_of(column) or {})
-        for i, column in enumerate(columns)
+        F.col(f"c{i}").alias(column.name, metadata=metadata_of(column)) for i, column in enumerate(columns)
     ]
     chosen += [
         F.col(f"r{i}").alias(column.companion)

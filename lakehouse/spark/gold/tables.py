@@ -26,7 +26,7 @@ from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, of_lineage
 from lakehouse.spark.change_log.undeclared_columns import waiting
 from lakehouse.spark.gold.entries import misfit_entry, retired_entry, table_entry
-from lakehouse.spark.gold.layout import misfit, take_back, unknown_columns
+from lakehouse.spark.gold.layout import misfit, remove_properties, unknown_columns
 from lakehouse.spark.gold.merge import replace_frame
 from lakehouse.spark.gold.new_changes import (
     NOTHING_READ,
@@ -105,8 +105,8 @@ def from_published(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
 
 
 def with_claimed_names(run: GoldRun, plans: Sequence[Plan]) -> tuple[list[Plan], list[str]]:
-    """The plans, with new tables' names made sure of, which other sources of the lake may have; and what is
-    wrong with those that are left out, because they may have no other name.
+    """The plans with names claimed for new tables, since other sources of the lake may have them; and the
+    problems of plans that are left out, because their YAML allows no other name.
     """
     new = [plan for plan in plans if plan.before is None]
     taken = {entry.gold.casefold() for entry in run.entries.values()} | {plan.gold.casefold() for plan in new}
@@ -153,7 +153,7 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, steps: Steps) -> Table
     def work(read: Read) -> TableResult:
         try:
             base = from_published(run, plan, new)
-            # a table is folded whole of all that silver has, and not of what was read to merge
+            # a table that is folded whole after all needs all of its changes, not what was read to merge
             read = read if base.whole == plan.whole else NOTHING_READ
             if isinstance(base, ShardsPlan):
                 result = apply_shards(run, base, new, read)
@@ -201,7 +201,7 @@ def failed_result(run: GoldRun, plan: Plan, error: Exception) -> TableResult:
 
 
 def _reading(run: GoldRun) -> AbstractContextManager[None]:
-    """For a look through all of silver."""
+    """The session's settings for a query over all of silver."""
     changes = sum(size.rows for size in run.sizes.values())
     return many_rows(run.spark) if changes > limits.GOLD_TABLE_CHANGES else nullcontext()
 
@@ -267,7 +267,7 @@ def held_for_rows(run: GoldRun, plan: TablePlan, written: Written) -> TablePlan:
 def write_table(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, read: Read) -> Written:
     """Write what is new of the table, or all of it."""
     if plan.whole or plan.known is None:
-        take_back(run.spark, run.lake, plan.gold, plan.before, options=plan.options)
+        remove_properties(run.spark, run.lake, plan.gold, plan.before, options=plan.options)
         # a table that is built again because somebody asked for it may have been dropped by hand
         known = plan.before is not None and plan.lineage.id not in run.rebuild
         exists = known or run.lake.exists(run.spark, "gold", plan.gold)
@@ -288,23 +288,23 @@ def merge_new(
     """Merge the window's changes into the table as it is at `version`."""
     before = run.window.position_before
     if plan.gate is not None:
-        return write_judged(run, plan.gate, table, new, version=version)
+        return merge_judged(run, plan.gate, table, new, version=version)
     if new.small:
         changes = [change for change in new.changes.get(plan.lineage.id, ()) if change.position <= plan.at]
     elif plan.lineage.id in read:
         changes = list(changes_in(read[plan.lineage.id], plan.lineage, plan.at))
     else:
-        return write_large(run, plan, table, new, version=version)
-    return merged(table, changes, before, version) if changes else Written(version)
+        return merge_large(run, plan, table, new, version=version)
+    return merge_few(table, changes, before, version) if changes else Written(version)
 
 
-def merged(table: GoldTable, changes: list[Change], before: Position, version: int) -> Written:
-    """Merge a window's changes, and say how many they were."""
+def merge_few(table: GoldTable, changes: list[Change], before: Position, version: int) -> Written:
+    """Merge a window's changes on the driver; the result counts them."""
     written = merge_changes(table, changes, before, version)
     return written if written.whole else written._replace(taken=len(changes))
 
 
-def write_large(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, version: int) -> Written:
+def merge_large(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, version: int) -> Written:
     """Merge the table's part of a window that is more than the driver holds."""
     seen, before = new.of(plan.lineage), run.window.position_before
     mine = new.frame.where(of_lineage(plan.lineage))
@@ -319,14 +319,14 @@ def write_large(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges
     return written._replace(taken=rows if plan.at == run.window.position else None)
 
 
-def write_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, version: int) -> Written:
+def merge_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, version: int) -> Written:
     """Merge what is new of a table with a suite: its changes are judged first."""
     window, before = run.window.condition & between(None, table.at), run.window.position_before
     if new.small:
         if not new.changes.get(table.lineage.id):
             return Written(version)
         changes, verdict = gate.changes(table.all_changes, window)
-        written = merged(table, changes, before, version) if changes else Written(version)
+        written = merge_few(table, changes, before, version) if changes else Written(version)
     else:
         mine = table.all_changes.where(window)
         rows = mine.count()

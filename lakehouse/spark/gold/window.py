@@ -23,8 +23,8 @@ from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written, has_misfits
 from lakehouse.spark.gold.table import (
     GoldTable,
-    _fold_large,
-    found_in,
+    findings_of,
+    fold_changes,
     frame_of,
     judged_changes,
     named,
@@ -96,14 +96,14 @@ def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Positi
             run.spark, run.lake, table.gold, frame, columns=table.columns, options=table.options, above=before
         )
         return merge.Merged(version)
+    return _merged(table, frame, table.size.rows)
+
+
+def _merged(table: GoldTable, frame: DataFrame, rows: int) -> merge.Merged:
+    """MERGE a frame into a table of about so many rows."""
+    run = table.run
     return merge.merge_frame(
-        run.spark,
-        run.lake,
-        table.gold,
-        frame,
-        keys=table.keys,
-        options=table.options,
-        rows=table.size.rows,
+        run.spark, run.lake, table.gold, frame, keys=table.keys, options=table.options, rows=rows
     )
 
 
@@ -209,7 +209,7 @@ def _advanced(
     else:
         again = mode.advance(changes, known, since)
         rows = again.rows
-    found = found.plus(found_in(again, verdict)._replace(all_changes=is_all))._replace(applied=0)
+    found = found.plus(findings_of(again, verdict)._replace(all_changes=is_all))._replace(applied=0)
     if mode.word == "append":
         return Outcome(mode.log_above(rows, before), [], found)
     return Outcome(*mode.differences(known, rows, exact=exact), found)
@@ -224,21 +224,13 @@ def merge_window(
     changes = window.where(of_lineage(table.lineage))
     if not table.options.plain:
         return _merge_by_commits(table, changes, before, version, rows=rows)
-    large = _fold_large(table, changes, rows, whole=False)
+    large = fold_changes(table, changes, rows, whole=False)
     if large.unknown:
         return Written(version, "", Found(large.unknown, large.problems))
     if "patch" in large.kinds:
         return refold(table, exists=True)
-    run, frame = table.run, named(large.frame, table.columns, large.companions, OP)
-    version = merge.merge_frame(
-        run.spark,
-        run.lake,
-        table.gold,
-        frame,
-        keys=table.keys,
-        options=table.options,
-        rows=table.ordered_rows,
-    ).version
+    frame = named(large.frame, table.columns, large.companions, OP)
+    version = _merged(table, frame, table.ordered_rows).version
     found = Found({}, large.problems, rows, breaks=large.breaks)
     return Written(version, f"merged up to {rows} changes", found)
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from msgspec import UNSET
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
@@ -39,18 +38,16 @@ def list_dead_letters(root: str, source: str | None, code: str | None) -> list[d
     """Dead letters with their reason and the place of their bytes, losses of the topics among them; `open`:
     not dismissed or requeued.
     """
+    if source:
+        return letters_of(opened(root, source)[0], code)
     spark, lake = get_session(), Lake(root)
-    names = (
-        [opened(root, source)[1:3]]
-        if source
-        else [(lake, OpsLog(spark, lake, name).load()) for name in sources(spark, lake)]
-    )
-    return [letter for _, log in names for letter in letters_of(spark, lake, log, code)]
+    logs = [OpsLog(spark, lake, name).load() for name in sources(spark, lake)]
+    return [letter for log in logs for letter in letters_of(log, code)]
 
 
-def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -> list[dict[str, Any]]:
+def letters_of(log: OpsLog, code: str | None) -> list[dict[str, Any]]:
     """The dead letters of one source."""
-    frame = read_silver(spark, lake, log.source, "dead_letters").withColumn("open", is_open(log))
+    frame = read_silver(log.spark, log.lake, log.source, "dead_letters").withColumn("open", is_open(log))
     rows = (frame.where(F.col("code") == code) if code else frame).orderBy("batch", "origin").collect()
     letters = [
         {
@@ -134,8 +131,8 @@ def _lost_file(source: str, file: MissingFile) -> dict[str, Any]:
 
 def dismiss_dead_letters(root: str, source: str, code: str | None, why: str) -> dict[str, Any]:
     """Dismiss dead letters: they no longer keep a table from being exact. Their bytes and rows stay."""
-    spark, lake, log, _ = opened(root, source)
-    letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"]]
+    log, _ = opened(root, source)
+    letters = [letter for letter in letters_of(log, code) if letter["open"]]
     if letters:
         done = log.last(Done)
         closed = closing(code, done.batch if done else 0, len(log.all(Gap)))
@@ -151,17 +148,13 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
 
     The batch that is done closes them, so that a crash before it leaves them open.
     """
-    spark, lake, log, settings = opened(root, source)
-    with layer_lock(spark, lake, source, ["silver"]) as lake:
-        log = OpsLog(spark, lake, source).load()
+    log, settings = opened(root, source)
+    with layer_lock(log.spark, log.lake, source, ["silver"]) as lake:
+        log = OpsLog(log.spark, lake, source).load()
         last, done = log.last(Planned), log.last(Done)
         if last is None or done is None or done.batch < last.batch:
             raise LakehouseError(f"{source}: a silver batch is not done yet; `lakehouse run silver` first")
-        letters = [
-            letter
-            for letter in letters_of(spark, lake, log, code)
-            if letter["open"] and letter["code"] != LOST
-        ]
+        letters = [letter for letter in letters_of(log, code) if letter["open"] and letter["code"] != LOST]
         ranges = ranges_of(letter["origin"] for letter in letters)
         land_named(log, settings.format, settings.options, ranges)
         feed = silver_settings_of(source, settings)

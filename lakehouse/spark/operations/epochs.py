@@ -24,7 +24,7 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
     With `restored_to` T the older changes above T are void; without it every table is incomplete until it is
     snapshotted.
     """
-    spark, lake, log, settings = opened(root, source)
+    log, settings = opened(root, source)
     if restored_to is not None and settings.order != "tidb":
         raise LakehouseError(
             f"--restored-to {restored_to}: expected a source whose positions are TSOs, {source} has none: "
@@ -35,15 +35,15 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
         raise LakehouseError(
             f"--restored-to {restored_to}: expected a moment at or above silver's floor, {instant(floor)}"
         )
-    with layer_lock(spark, lake, source, ["silver"]):
-        begun = begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to)
+    with layer_lock(log.spark, log.lake, source, ["silver"]):
+        begun = begin_epoch(log.load(), bronze_ends(log.spark, log.lake, source), why, restored_to)
     places = [to_json(one) for one in begun.places]
     return {"source": source, "epoch": begun.epoch, "from": places, "restored_to": begun.restored_to}
 
 
 def retire_partition(root: str, source: str, topic: str, partition: int, why: str) -> dict[str, Any]:
     """Exclude a partition from the watermark, until a record arrives in it."""
-    _, _, log, _ = opened(root, source)
+    log, _ = opened(root, source)
     done = log.last(Done)
     counting = counting_partitions(done, log)
     if (topic, partition) not in counting:

@@ -185,7 +185,7 @@ def request(
             manifest = held.last(Manifest)
             assert manifest is not None
             feed = gold_settings_of(log.source, settings, manifest.consistency)
-            run_gold(log.spark, lake, feed, held, progress=progress)
+            run_gold(feed, held, progress=progress)
             return True
     except LakehouseError as error:
         return f"requested: {error}"
@@ -205,7 +205,7 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "", *, progress
             f"{source}: expected a source of {root}, found none; `lakehouse status` lists them"
         )
     log = OpsLog(spark, lake, source).load()
-    check_bronze(spark, lake, source, log)
+    check_bronze(log)
     number = next_generation(log, again=not yes)
     new_lake, scratch = generation(spark, lake, source, number)
     feed = silver_settings_of(source, settings)
@@ -220,13 +220,13 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "", *, progress
         catch_up(log, scratch, feed, progress)
         planned, done = scratch.last(Planned), scratch.last(Done)
         assert planned is not None and done is not None
-        given_up = [*still_given_up(log, lake, new_lake, done.batch), *shortfalls_given_up(log, done)]
+        given_up = [*still_given_up(log, new_lake, done.batch), *shortfalls_given_up(log, done)]
         switch = Generation(number=number, why=why)
         log.add_all([earlier(scratch, number), planned, done, switch, *given_up])
     return {**outcome, "switched": True}
 
 
-def still_given_up(log: OpsLog, lake: Lake, new_lake: Lake, batch: int) -> list[Dismissed]:
+def still_given_up(log: OpsLog, new_lake: Lake, batch: int) -> list[Dismissed]:
     """What an operator had given up, said of the new generation's batches: of each code of dead letters of
     which it has none that was not given up before.
     """
@@ -234,7 +234,7 @@ def still_given_up(log: OpsLog, lake: Lake, new_lake: Lake, batch: int) -> list[
     where = ["code", *(f"origin.{name}" for name in place)]
     old, new = (
         read_silver(log.spark, one, log.source, "dead_letters").where(F.col("code") != LOST)
-        for one in (lake, new_lake)
+        for one in (log.lake, new_lake)
     )
     given_up = old.where(is_closed(dismissals(log))).select(*where)
     again = old.where(is_open(log)).select(*where)
@@ -266,13 +266,13 @@ def earlier(scratch: OpsLog, number: int) -> Summary:
     return added(Summary(seq=0, generation=number), plans, done, floor=0)
 
 
-def check_bronze(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> None:
+def check_bronze(log: OpsLog) -> None:
     """Bronze must still hold the first record that silver ever read of each partition."""
     first: dict[tuple[str, str, int], int] = {}
     for one in (*log.summary.ranges, *(each for plan in log.all(Planned) for each in plan.ranges)):
         first[one.place] = min(first.get(one.place, one.first), one.first)
     held = (
-        lake.read(spark, "bronze", source)
+        log.lake.read(log.spark, "bronze", log.source)
         .groupBy("topic", "incarnation", "partition")
         .agg(F.min("offset").alias("low"))
         .collect()
@@ -285,8 +285,8 @@ def check_bronze(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> N
     ]
     if lost:
         raise LakehouseError(
-            f"{source}: bronze no longer holds the beginning of {', '.join(sorted(lost))}: silver can't be "
-            "built from it"
+            f"{log.source}: bronze no longer holds the beginning of {', '.join(sorted(lost))}: silver can't "
+            "be built from it"
         )
 
 

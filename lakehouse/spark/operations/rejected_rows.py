@@ -9,6 +9,7 @@ from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.upstream import upstream_of
+from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Accepted
 from lakehouse.ops.records.silver import Done
@@ -27,7 +28,7 @@ from lakehouse.spark.quality.evaluate import SuiteEvaluator, commit_of, identity
 from lakehouse.spark.quality.gates import open_rejections, rejected_rows
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
-from lakehouse.spark.source import said_in, selected_sources
+from lakehouse.spark.source import Source, said_in, selected_sources
 
 
 class Rejections:
@@ -43,11 +44,11 @@ class Rejections:
         self.silver = read_silver(self.spark, lake, source, "changes").where(not_void(self.log))
         self.rows = rejected_rows(self.spark, lake, source)
 
-    def lineage(self, name: str) -> Any:
+    def lineage(self, name: str) -> Lineage | None:
         ids = [entry.lineage for entry in self.tables if name in map(".".join, entry.names)]
         return next((one for one in (self.history.lineages if self.history else ()) if one.id in ids), None)
 
-    def of(self, lineage: Any, *, all_: bool) -> list[dict[str, Any]]:
+    def of(self, lineage: Lineage, *, all_: bool) -> list[dict[str, Any]]:
         """Rejected changes of a table in order; without `all_` those alone that nothing came after."""
         mine = self.rows.where(F.col("lineage") == lineage.id)
         rows = mine if all_ else open_rejections(mine, lineage, self.silver, self.watermark)
@@ -63,7 +64,7 @@ class Rejections:
             for row in rows.orderBy("position", "key").collect()
         ]
 
-    def stopping(self, lineage: Any, suite: list[dict[str, Any]], place: Position) -> list[str]:
+    def stopping(self, lineage: Lineage, suite: list[dict[str, Any]], place: Position) -> list[str]:
         """The identities of the changes at the place where a table stands, which its checks stop."""
         virtual, upstream = (
             self.settings.virtual,
@@ -100,6 +101,29 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
     """
     if accept and not why:
         raise LakehouseError(f"{table}: expected --why with --accept: the reason is kept")
+    source, rejections, lineage = _found_table(config, table, root)
+    before = rejections.of(lineage, all_=True)
+    with layer_lock(rejections.spark, source.lake, source.name, ("gold",)) as lake:
+        if accept:
+            _accept(rejections, lineage, source.gold, before, why=str(why))
+        log = OpsLog(rejections.spark, lake, source.name).load()
+        run_gold(source.gold, log, progress=lambda _: None, again=frozenset([lineage.id]))
+    after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
+    manifest = log.last(Manifest)
+    entry = next(one for one in (manifest.tables if manifest else ()) if one.lineage == lineage.id)
+    return {
+        "table": table,
+        "rejected_before": len(before),
+        "rejected_now": len(after),
+        "state": entry.state,
+        "why": entry.why,
+    }
+
+
+def _found_table(config: Config, table: str, root: str | None) -> tuple[Source, Rejections, Lineage]:
+    """The table of that name, which may begin with its source's, in the lakes of the configured sources.
+    LakehouseError where none has it, or several.
+    """
     prefix, _, rest = table.partition(":")
     select, name = ((prefix,), rest) if prefix in config.sources and rest else ((), table)
     found = {}
@@ -113,38 +137,15 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
             f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the "
             "tables"
         )
-    source, rejections, lineage = the_one(found, table, source.lake.root)
-    before = rejections.of(lineage, all_=True)
-    with layer_lock(rejections.spark, source.lake, source.name, ("gold",)) as lake:
-        if accept:
-            _accept(rejections, lineage, table, source.gold, before=before, why=str(why))
-        log = OpsLog(rejections.spark, lake, source.name).load()
-        run_gold(
-            rejections.spark,
-            lake,
-            source.gold,
-            log,
-            progress=lambda _: None,
-            again=frozenset([lineage.id]),
-        )
-    after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
-    manifest = log.last(Manifest)
-    entry = next(one for one in (manifest.tables if manifest else ()) if one.lineage == lineage.id)
-    return {
-        "table": table,
-        "rejected_before": len(before),
-        "rejected_now": len(after),
-        "state": entry.state,
-        "why": entry.why,
-    }
+    return the_one(found, table, source.lake.root)
 
 
 def _accept(
     rejections: Rejections,
-    lineage: Any,
-    table: str,
-    feed: GoldSettings,
+    lineage: Lineage,
+    settings: GoldSettings,
     before: list[dict[str, Any]],
+    *,
     why: str,
 ) -> None:
     """Record the rows by name. The records are kept with the suite's own verdicts, so that a rebuild gives
@@ -158,7 +159,7 @@ def _accept(
     suite = next(
         (
             suite.plain()
-            for name, suite in feed.suites.items()
+            for name, suite in settings.suites.items()
             if ".".join(name) in map(".".join, entry.names)
         ),
         None,

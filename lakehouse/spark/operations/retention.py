@@ -7,7 +7,7 @@ whole; so do the logs of tables that need theirs.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -51,6 +51,7 @@ from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.session import get_session, keeping, many_rows
 from lakehouse.spark.silver.tables import silver_schema
 from lakehouse.spark.source import options_in, said_in, suites_in
+from lakehouse.spark.workers import Worker
 
 Entry = dict[str, Any]
 IMAGE = "after string"
@@ -73,7 +74,7 @@ def raise_floor(
         refuse_unread_snapshot(log, done)
         place = floor_below(moment(settings, at, older_than, manifest.watermark))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
-        awaited = Awaited(open_counts(spark, lake, source, log), tuple(missing_files(log)))
+        awaited = Awaited(open_counts(log), tuple(missing_files(log)))
         kept = kept_logs(lineages, place, settings, done=done, manifest=manifest, awaited=awaited)
         folded = [one for one in lineages if one.id not in kept]
         changes = counted_changes(log, done.batch)
@@ -291,9 +292,7 @@ def images(
     return netted.where("kind in ('put', 'patch')").mapInArrow(_named(lineage, place), IMAGE)
 
 
-def _named(
-    lineage: Lineage, place: Position
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _named(lineage: Lineage, place: Position) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = lineage.schema_at(place)
         for batch in batches:

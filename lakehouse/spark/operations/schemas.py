@@ -21,7 +21,7 @@ def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, 
     """Supply CREATE TABLE statements as schema records at a position; gold folds those tables again at its
     next run.
     """
-    _, _, log, _ = opened(root, source)
+    log, _ = opened(root, source)
     manifest = log.last(Manifest)
     if manifest is None:
         raise LakehouseError(f"{source}: gold has published nothing yet; `lakehouse run gold` first")

@@ -70,7 +70,7 @@ def _records(spark: SparkSession, lake: Lake) -> list[dict[str, Any]]:
     return rows
 
 
-def opened(root: str, source: str) -> tuple[SparkSession, Lake, OpsLog, SourceSettings]:
+def opened(root: str, source: str) -> tuple[OpsLog, SourceSettings]:
     """A source's log and settings; LakehouseError where the lake has no such source."""
     spark, lake = get_session(), Lake(root)
     known = sources(spark, lake)
@@ -78,4 +78,4 @@ def opened(root: str, source: str) -> tuple[SparkSession, Lake, OpsLog, SourceSe
         raise LakehouseError(
             f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
         )
-    return spark, lake, OpsLog(spark, lake, source).load(), known[source]
+    return OpsLog(spark, lake, source).load(), known[source]

@@ -117,7 +117,7 @@ def derive(
     record: RunRecord,
     *,
     stop: Stop,
-    looked: bool = False,
+    looked: bool,
     patient: bool = False,
 ) -> Manifest | None:
     """Run silver and gold, of those layers, once; counts are added to the record. `looked`: bronze has just
@@ -133,8 +133,6 @@ def derive(
     if "gold" in layers and not stop():
         with record.timed("gold"):
             published = run_gold(
-                context.spark,
-                context.lake,
                 source.gold,
                 context.log,
                 progress=context.progress,

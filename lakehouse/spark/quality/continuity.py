@@ -8,7 +8,7 @@ small table. A stretch is a piece of the fold: steps without a cut, across which
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -24,11 +24,11 @@ from lakehouse.fold.continuity import (
     NO_BREAKS,
     Breaks,
     Claim,
+    absent_at,
     all_of,
     begun_at,
     breaks_of,
     key_text,
-    known_at,
 )
 from lakehouse.fold.row_edits import ChangeReader, row_key
 from lakehouse.fold.steps import clears, cuts, target_step
@@ -37,12 +37,12 @@ from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, changes_of, position_literal
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.silver.columns import POSITION
+from lakehouse.spark.workers import Worker
 
 CLAIMS = f"stretch int, key string, position {POSITION}, claim string"
 FOUND = "breaks string"
 _PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 _CLAIMS, _FOUND = to_arrow_schema(columns(CLAIMS)), to_arrow_schema(columns(FOUND))
-Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def breaks_in(
@@ -77,7 +77,7 @@ def stretches_of(lineage: Lineage, at: Position, upstream: Upstream, *, whole: b
     found: list[Stretch] = []
     start = 0
     for end in [*(step - 1 for step in cuts(lineage, target, upstream)), target]:
-        known = known_at(begun_at(lineage, start, end, whole=whole), there=False)
+        known = absent_at(begun_at(lineage, start, end, whole=whole))
         found = [*([] if clears(lineage, start, end) else found), Stretch(start, end, known)]
         start = end + 1
     return found

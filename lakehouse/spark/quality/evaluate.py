@@ -32,6 +32,7 @@ from lakehouse.quality.suite import Check, Suite
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, any_of, between
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.quality.expectations import Fields, failing
+from lakehouse.spark.workers import Worker
 
 PASSED = [*FOLD_COLUMNS, "key", "origin"]
 FAILED = "failed"
@@ -245,7 +246,7 @@ def _worker(
     aliases: dict[int, str],
     schema: StructType,
     partial: bool,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+) -> Worker:
     plain = [
         {key: (column.column, column.spark) for key, column in of_step.items() if key in aliases}
         for of_step in columns

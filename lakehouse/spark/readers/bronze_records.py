@@ -80,7 +80,8 @@ def inspect_bronze(
     """The events of bronze records, as `inspect --json` has them; with `dumps` dead letters have the
     beginnings of their bytes. LakehouseError where there is no such record.
     """
-    spark, lake, log, settings = opened(root, source)
+    log, settings = opened(root, source)
+    spark, lake = log.spark, log.lake
     format, options = settings.format, settings.options
     if not records(spark, lake, source, chosen).limit(1).count():
         raise LakehouseError(
@@ -192,7 +193,8 @@ def replay(
     Nothing in the lake changes. A recording that is tried or run anew, in another lake, gives the same
     tables.
     """
-    spark, lake, _, _ = opened(root, source)
+    log, _ = opened(root, source)
+    spark, lake = log.spark, log.lake
     bronze = records(spark, lake, source, chosen)
     _one_incarnation(bronze, source)
     found = stream(bronze, {})

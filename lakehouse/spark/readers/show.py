@@ -33,7 +33,7 @@ from lakehouse.spark.change_log.changes import (
 )
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.layout import with_computed
-from lakehouse.spark.gold.merge import frame_of
+from lakehouse.spark.gold.merge import typed_frame
 from lakehouse.spark.gold.plan import shards_id
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import named, the_one
@@ -253,7 +253,7 @@ class Reader:
         ]
         if modes[0].options.computed:
             frames = [
-                frame_of(self.spark, typed, columns) for typed, columns in zip(parts, shapes, strict=True)
+                typed_frame(self.spark, typed, columns) for typed, columns in zip(parts, shapes, strict=True)
             ]
             frame = functools.reduce(
                 lambda one, other: one.unionByName(other, allowMissingColumns=True), frames

@@ -117,7 +117,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "counts_again": [f"{topic}/{number}" for topic, number in again],
         "gold_watermark": list(manifest.watermark) if manifest else None,
         "consistency": manifest.consistency if manifest else None,
-        "dead_letters": sum(open_counts(spark, lake, name, log).values()),
+        "dead_letters": sum(open_counts(log).values()),
         "books": reconciliation(done.counts),
         "not_configured": not_configured(done, manifest),
         "gaps": [*map(loss_text, open_losses(log)), *map(missing_text, missing_files(log))],
@@ -259,12 +259,10 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     )
     entry["gold_would_apply"] = {f"{row.database}.{row.table}": row["count"] for row in changes}
     entry["ddl_would_apply"] = [row.ddl for row in ddl]
-    return {**entry, **table_changes(spark, source, log, done, manifest=manifest)}
+    return {**entry, **table_changes(source, log, done, manifest)}
 
 
-def table_changes(
-    spark: SparkSession, source: Source, log: OpsLog, done: Done, manifest: Manifest | None
-) -> dict[str, Any]:
+def table_changes(source: Source, log: OpsLog, done: Done, manifest: Manifest | None) -> dict[str, Any]:
     """Tables that gold would create for a new YAML, those whose YAML is gone: their data stays until it is
     removed by hand, and those of which the feed has told no CREATE: rows from before it may be missing.
     """

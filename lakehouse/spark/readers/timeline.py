@@ -49,7 +49,7 @@ def observe(
         "now": int(time.time() * 1000),
         "status": source_status(spark, lake, name, source),
         "totals": totals(log),
-        "batches": batches(spark, lake, log, settings, newest={} if newest is None else newest),
+        "batches": batches(log, settings, newest={} if newest is None else newest),
         "manifests": manifests(log),
         "runs": runs(log, LATEST),
         "ddl": ddl_timeline(spark, lake, name, settings),
@@ -70,9 +70,7 @@ def totals(log: OpsLog) -> dict[str, int]:
     return to_json(total([log.summary.counts, *(done.counts for done in log.counted(Done))]))
 
 
-def batches(
-    spark: SparkSession, lake: Lake, log: OpsLog, settings: SourceSettings | None, newest: dict[int, int]
-) -> list[dict[str, Any]]:
+def batches(log: OpsLog, settings: SourceSettings | None, newest: dict[int, int]) -> list[dict[str, Any]]:
     """Silver's batches: when, how long, how much, and the source's time up to which all had arrived
     (`fresh`). `newest` is filled with the newest commit times that it lacks, where these are that time.
     """
@@ -82,7 +80,7 @@ def batches(
     first = max([done[0][1].batch, *(batch + 1 for batch in newest)]) if done else 1
     last = done[-1][1].batch if done else 0
     if not by_position and first <= last:
-        found = newest_commits(spark, lake, log.source, settings, first=first)
+        found = newest_commits(log.spark, log.lake, log.source, settings, first=first)
         # of a batch that is not done there may be more changes
         newest.update({batch: time for batch, time in found.items() if batch <= last})
     return [

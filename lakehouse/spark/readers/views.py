@@ -57,6 +57,7 @@ from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.silver.tables import SCHEMAS, read_silver, silver_schema
 from lakehouse.spark.source import options_in, said_in
 from lakehouse.spark.table_versions import read_published
+from lakehouse.spark.workers import Worker
 
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
 OPENED_AT_ONCE = 8
@@ -201,7 +202,7 @@ def free_name(wanted: str, taken: Mapping[str, Any]) -> str:
 
 
 def typed_changes(
-    changes: DataFrame, lineage: Lineage, settings: SourceSettings, options: GoldOptions = PLAIN
+    changes: DataFrame, lineage: Lineage, settings: SourceSettings, options: GoldOptions
 ) -> DataFrame:
     """The changes of one table's life, with `before` and `after` as structs of its newest schema. Columns are
     renamed, masked and left out as the options say, in the `key` too.
@@ -233,9 +234,7 @@ def as_log(lineage: Lineage) -> Lineage:
     return Lineage(lineage.id, steps, lineage.intervals, lineage.key_names)
 
 
-def _worker(
-    given: tuple[Lineage, SourceSettings, GoldOptions], schema: pa.Schema
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _worker(given: tuple[Lineage, SourceSettings, GoldOptions], schema: pa.Schema) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.spark.readers.views import Images
 

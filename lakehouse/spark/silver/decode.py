@@ -35,6 +35,7 @@ from lakehouse.silver.transaction_order import TransactionOrder
 from lakehouse.spark.bronze.epochs import Epochs, epoch_of
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, INPUT, PACKED, PLACE
 from lakehouse.spark.silver.packed import Taken
+from lakehouse.spark.workers import Worker
 
 FLUSH_ROWS = 8192
 # rows become columns while they still are in the processor's cache: ten times as quick
@@ -59,7 +60,7 @@ def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
     return frame.mapInArrow(_worker(dict(settings)), PACKED)
 
 
-def _worker(settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _worker(settings: dict[str, Any]) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.spark.silver.decode import decoded, records_of
         from lakehouse.spark.silver.packed import pack

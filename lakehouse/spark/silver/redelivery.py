@@ -6,7 +6,7 @@ partition's run is read.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from lakehouse.ops.progress import OffsetRange, Place, SentState
 from lakehouse.ops.records.silver import Done
 from lakehouse.silver.redelivery import Aligner, Sent, restarted, starts_of
 from lakehouse.spark.bronze.offsets import of_place, within
+from lakehouse.spark.workers import Worker
 
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
 SENT = "offset bigint, number bigint, mark binary, made bigint"
@@ -43,7 +44,7 @@ def find_replays(
     rule: Redelivery,
     ranges: Sequence[OffsetRange],
     done: Done | None,
-    table: pa.Table | None = None,
+    table: pa.Table | None,
 ) -> Replays:
     """`bronze` is all of the source's records, `table` those of the ranges where they are at hand."""
     before = {one.place: one for one in (done.sent if done else ())}
@@ -159,9 +160,7 @@ def _sent(
     return [(offset, Sent(number, mark, made)) for offset, number, mark, made in rows]
 
 
-def _marks(
-    rule: Redelivery, wanted: frozenset[bytes] | None = None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _marks(rule: Redelivery, wanted: frozenset[bytes] | None = None) -> Worker:
     """Reads messages as they are compared: all of them, or those of `wanted` marks."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,8 @@ from lakehouse.fold.row_edits import NO_DELETES, SENT_AGAIN
 from lakehouse.formats import decode_message
 from lakehouse.formats.debezium.connector import decode
 from lakehouse.formats.debezium.records import transaction_end
-from lakehouse.formats.row import TransactionEnd
+from lakehouse.formats.debezium.transactions import TRANSACTIONS
+from lakehouse.formats.row import TransactionEnd, TransactionRow
 from lakehouse.schema import parse_type
 from tests.support.debezium_records import SOURCE, message, one, row
 from tests.support.engine import Memory
@@ -580,6 +581,28 @@ def test_a_compressed_transaction_without_gtid_is_told_by_the_place_of_its_begin
     ]
 
     assert numbers == [1, 2]
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_what_add_fields_adds_by_short_names_is_no_column(embedded: bool) -> None:
+    """`add.fields=op,db,table,file,pos,row,id,total_order,data_collection_order`."""
+    source = {"__op": "c", "__db": "d", "__table": "t", "__file": "b.000012", "__pos": 345, "__row": 0}
+    told = source | {"__id": "g:1", "__total_order": 2, "__data_collection_order": 1, "__deleted": "false"}
+    value = {"id": 1, "v": "a"} | told
+    fields = [
+        {"field": name, "type": "int32" if type(member) is int else "string"}
+        for name, member in value.items()
+    ]
+    framed = {"schema": {"type": "struct", "fields": fields}, "payload": value} if embedded else value
+
+    event = one(message(framed, {"id": 1}))
+
+    assert (event.after, event.flags) == ({"id": 1, "v": "a"}, ("tx=g:1;2",))
+    assert event.types == ({"id": "int", "v": "longtext"} if embedded else None)
+    broken = message(value | {"__op": "?"}, {"id": 1})
+    assert TRANSACTIONS.row(broken) == TransactionRow("g:1", 2, (1, 12, 345, 1, 2, 1))
+    alone = one(message({name: value[name] for name in value if "order" not in name}, {"id": 1}))
+    assert (alone.after, alone.flags) == ({"id": 1, "v": "a", "__id": "g:1"}, ())
 
 
 def test_the_schema_of_an_unwrapped_row_tells_the_types_of_its_columns_alone() -> None:

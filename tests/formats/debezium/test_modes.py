@@ -568,3 +568,12 @@ def test_bytes_of_an_embedded_schema_are_base64_whatever_else_the_row_leaves_ope
     event = one(message(with_schema({"b": "abcd", "n": -1, "s": "abcd"}, fields)))
     assert resolve(event.after["b"], parse_type("blob"), event.encoding) == "abcd"
     assert one(message(with_schema({"b": "abcd", "s": "abcd"}, fields))).encoding == "canonical"
+
+
+def test_a_float_of_more_than_24_digits_is_a_double() -> None:
+    """FLOAT(53), as the type is propagated from a statement; the server itself spells it DOUBLE."""
+    own = {"__debezium.source.column.type": "FLOAT", "__debezium.source.column.length": "53"}
+    fields = [{"field": "f", "type": "double", "parameters": own}]
+    event = one(message(with_schema({"f": 1.123456789012}, fields)))
+    assert parse_type(event.types["f"]).family == "double"
+    assert resolve(event.after["f"], parse_type(event.types["f"]), event.encoding) == 1.123456789012

@@ -153,7 +153,7 @@ def test_a_delete_without_any_column_names_no_row_and_says_so() -> None:
     found = event(type="DELETE", pkNames=[], data=[{}], mysqlType=None, _tidb={"commitTs": TS})
 
     assert isinstance(found, RowChange)
-    assert (found.before, found.flags) == ({}, ("old_key_unknown", "partial_before"))
+    assert (found.before, found.flags) == ({}, ("old_key_unknown", "partial_before", "no_primary_key"))
 
 
 def test_a_delete_without_any_column_whose_file_is_missing_waits_for_the_file() -> None:

@@ -86,7 +86,7 @@ def test_gold_takes_a_batch_that_is_done_while_it_writes_with_the_letters_that_i
     monkeypatch.setattr(run, "infer_columns", appended)
     monkeypatch.setattr(run, "publish_next", lambda _, __, done, **___: taken.append(done.batch))
 
-    run.run_gold(log.spark, log.lake, GoldSettings("shop"), log, quiet)
+    run.run_gold(GoldSettings("shop"), log, quiet)
 
     assert taken == [901]
 

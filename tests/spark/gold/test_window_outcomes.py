@@ -33,7 +33,7 @@ from lakehouse.spark.change_log.key_changes import may_be_of
 from lakehouse.spark.gold import merge, window
 from lakehouse.spark.gold.layout import alter_clauses, can_alter
 from lakehouse.spark.gold.results import MISFITS, Found, Outcome, Size, Written
-from lakehouse.spark.gold.table import GoldTable, found_in
+from lakehouse.spark.gold.table import GoldTable, findings_of
 from lakehouse.spark.quality.gates import NO_VERDICT
 from tests.fold.test_continuity import refused
 from tests.fold.test_versions import lineages, told
@@ -92,7 +92,7 @@ def opened(lineage: Lineage, at: Position, options: GoldOptions, run: Any, *, ga
 def fold_whole(table: Table, gold: Gold) -> None:
     found = table.mode.rows(table.own_changes)
     gold.rows, gold.whole = found.rows, gold.whole + 1
-    gold.find(found_in(found), whole=True)
+    gold.find(findings_of(found), whole=True)
 
 
 def altered(table: Table, gold: Gold) -> bool:

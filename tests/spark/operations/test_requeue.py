@@ -110,7 +110,7 @@ def test_a_row_without_a_key_that_may_be_another_equal_one_stays_a_dead_letter(
     counts = decode_again(log, source, ranges_of(letter["origin"] for letter in letters), None)
 
     assert (counts["inserted"], counts["duplicate"], counts["conflict"]) == (1, 0, 1)
-    assert open_counts(spark, log.lake, "shop", log) == {("shop", "t"): 1}
+    assert open_counts(log) == {("shop", "t"): 1}
     (letter,) = (
         row
         for row in silver_rows(spark, tmp_path / "lake", "shop", "dead_letters")
@@ -162,7 +162,7 @@ class Dts:
         return decode_again(self.log, self.source.silver, ranges_of(row["origin"] for row in rows), None)
 
     def open(self) -> dict[Any, int]:
-        return open_counts(self.spark, Lake(str(self.lake)), "dts", self.log)
+        return open_counts(self.log)
 
 
 def test_parts_of_a_message_that_is_not_whole_stay_dead_letters(spark: Any, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ last.
 """
 
 import random
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tests.fold.test_properties import OPTIONS, ZONE
 from tests.schema_history.test_snapshots import first_snapshot
 from tests.support.encode_binlog import binlog, feed
 from tests.support.engine import Memory
-from tests.support.lakes import in_order, quiet, shown, silver_rows, text, write_recording
+from tests.support.lakes import in_order, quiet, shown, silver_rows, write_recording
 from tests.support.paths import DATA
 from tests.support.source_model import MORE_TYPES, History
 
@@ -61,7 +60,7 @@ def with_dead_rows(format: str) -> list[Message]:
 def test_a_large_batch_is_what_a_small_one_is(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, told: Any
 ) -> None:
-    path = with_headers(tmp_path / "feed.jsonl", told(format))
+    path = write_recording(tmp_path / "feed.jsonl", told(format))
     options = {} if format == "debezium" else {"time_zone": OPTIONS["time_zone"]}
     try_recording(path, format, options, str(tmp_path / "driver"), "resolved", quiet)
     for name in ("SILVER_BATCH_RECORDS", "SILVER_BATCH_BYTES", "GOLD_TABLE_CHANGES", "GOLD_WINDOW_CHANGES"):
@@ -77,24 +76,6 @@ def test_a_large_batch_is_what_a_small_one_is(
     assert gold == shown(tmp_path / "jobs", tmp_path / "b") == in_order(silver.tables(silver.watermark))
     assert gold
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty(), "what was kept for a batch is let go"
-
-
-def with_headers(path: Path, told: Iterable[Message]) -> Path:
-    import json
-
-    lines = [
-        {
-            "topic": m.topic,
-            "partition": m.partition,
-            "offset": m.offset,
-            "key_b64": text(m.key),
-            "value_b64": text(m.value),
-            "headers": [[name, text(value)] for name, value in m.headers],
-        }
-        for m in told
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 @pytest.mark.long  # minutes

@@ -50,7 +50,9 @@ def test_readers_of_table_changes_get_what_a_merge_changed_and_no_more_once_it_i
 
 
 def property_of(spark: Any, place: Lake) -> str:
-    return str(spark.sql(f"DESCRIBE DETAIL {place.ref('gold', 'd__t')}").first().properties[layout.CHANGES])
+    return str(
+        spark.sql(f"DESCRIBE DETAIL {place.ref('gold', 'd__t')}").first().properties[layout.CHANGE_FEED]
+    )
 
 
 def test_a_key_is_declared_on_databricks_and_taken_back_before_the_table_is_replaced(

@@ -1,0 +1,125 @@
+"""Native Debezium: texts that Java's charsets read otherwise than the server, and doubles in documents.
+
+What the charsets have was compared character by character: Java 17's names of MySQL's driver with MariaDB
+11.4 and MySQL 5.6.
+"""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lakehouse.events import DeadLetter, SchemaChange
+from lakehouse.formats.debezium.connector import decode
+from lakehouse.schema import parse_type
+from lakehouse.values.decode_with_schema import resolve
+from tests.support.debezium_records import SOURCE, message, one, row
+from tests.support.engine import Memory
+
+
+def with_schema(value: dict[str, Any], **column: str) -> dict[str, Any]:
+    fields = [{"field": "id", "type": "int32"}, {"field": "v", "type": "string", **column}]
+    struct = {"field": "after", "type": "struct", "fields": fields}
+    return {"schema": {"type": "struct", "fields": [struct]}, "payload": value}
+
+
+def read(wire: str, type_: str, *, embedded: bool, **column: str) -> Any:
+    value = row("c", None, {"id": 1, "v": wire})
+    event = one(message(with_schema(value, **column) if embedded else value, {"id": 1}))
+    return resolve(event.after["v"], parse_type(type_), event.encoding)
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+@pytest.mark.parametrize(
+    ("charset", "wire", "value"),
+    [
+        ("koi8u", "╕ж", "іж"),
+        ("sjis", "＼—日", "\\―日"),
+        ("ujis", "—", "―"),
+        ("eucjpms", "〜−", "～－"),
+        ("gbk", "♁—", "⊕—"),
+        ("greek", "‘α’", "ʽαʼ"),
+        ("hebrew", "¯", "‾"),
+        ("cp866", "№", "ⁿ"),
+        ("latin1", "—‘é", "—‘é"),
+        ("utf8mb4", "╕＼—\ufffd", "╕＼—\ufffd"),
+        ("utf16", "—\ufffd", "—\ufffd"),
+        ("euckr", "\ufffdA", {"text": "\ufffdA"}),
+        ("latin1", "a\ufffd", {"text": "a\ufffd"}),
+    ],
+)
+def test_a_character_that_java_has_in_place_of_the_servers_is_the_servers(
+    charset: str, wire: str, value: Any, embedded: bool
+) -> None:
+    assert read(wire, f"varchar(9) character set {charset}", embedded=embedded) == value
+
+
+def test_text_of_which_no_charset_is_known_is_as_it_comes() -> None:
+    assert (
+        read("╕\ufffd", "varchar(9)", embedded=True) == read("╕\ufffd", "text", embedded=False) == "╕\ufffd"
+    )
+
+
+@pytest.mark.parametrize(
+    ("connector", "charset", "misread"),
+    [
+        ("mysql", "swe7", True),
+        ("mysql", "cp932", False),
+        ("mariadb", "cp932", True),
+        ("mysql", "koi8u", False),
+    ],
+)
+def test_a_charset_that_java_does_not_have_is_a_dead_letter_of_its_table(
+    connector: str, charset: str, misread: bool
+) -> None:
+    events = list(decode(created(charset, connector=connector), {}))
+    told = [event for event in events if isinstance(event, SchemaChange | DeadLetter)]
+    assert [(type(event), event.database, event.table) for event in told] == [
+        (SchemaChange, "d", "t"),
+        *[(DeadLetter, "d", "t")] * misread,
+    ]
+
+
+def created(charset: str, **source: str) -> Any:
+    columns = [
+        {"name": "id", "typeName": "INT", "optional": False},
+        {"name": "v", "typeName": "VARCHAR", "length": 9, "charsetName": charset, "optional": True},
+    ]
+    change = {
+        "type": "CREATE",
+        "id": '"d"."t"',
+        "table": {"primaryKeyColumnNames": ["id"], "columns": columns},
+    }
+    return message(
+        {
+            "source": SOURCE | {"row": 0} | source,
+            "databaseName": "d",
+            "ddl": "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))",
+            "tableChanges": [change],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("charset", "shown"),
+    [("latin1", {"v": None, "_raw_v": "a\ufffd"}), ("utf8mb4", {"v": "a\ufffd"})],
+)
+def test_the_charset_is_the_databases_where_a_statement_has_none(charset: str, shown: dict[str, Any]) -> None:
+    change = message(row("c", None, {"id": 1, "v": "a\ufffd"}, pos=400), {"id": 1})
+    memory = Memory("debezium", tidb=False).add([created(charset), change])
+    (found,) = memory.tables(memory.reach)["d.t"]
+    assert found == {"id": 1} | shown
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_a_double_in_a_document_has_the_digits_that_the_server_prints(embedded: bool) -> None:
+    def expanded(number: float) -> str:
+        """Java's new BigDecimal(number).toPlainString(), where Double.toString has an exponent."""
+        return f"{Decimal(number):f}"
+
+    doubles = [12345678.9, -1700000000.123, 0.0005, 1e-7]
+    wire = ",".join(map(expanded, doubles))
+    told = f'{{"a":[{wire},12345678901234567890.5,1.5],"b":"\\"{wire}"}}'
+    value = read(told, "json", embedded=embedded, name="io.debezium.data.Json")
+    plain = "12345678.9,-1700000000.123,0.0005,0.0000001"
+    assert value == f'{{"a":[{plain},12345678901234567890.5,1.5],"b":"\\"{wire}"}}'
