@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from operator import is_
 from typing import NamedTuple
 
 from lakehouse.ddl_effects import VERSIONED, Clear, Effect, Unknowable
@@ -58,6 +59,8 @@ class Held(NamedTuple):
     columns: tuple[str, ...] = ()
 
 
+# digests of steps, by their number and all else that they depend on
+Shapes = dict[str, tuple[tuple[Step, ...], str]]
 # why a table is not exact for a while
 READ_WHILE = "its snapshot was read while it changed, and the watermark is not past its end yet"
 
@@ -70,7 +73,8 @@ class Lineage:
     policy or an operator has left out what a statement does, so that its rows need not be the source's.
     `unsettled` are the places of snapshots that show more than what had happened there, each with the place
     where all of it had. `gone`: where the source lost the table, which a policy keeps in gold.
-    `beyond` is the source's schema while the table is held, None where it is not known.
+    `beyond` is the source's schema while the table is held, None where it is not known. `shapes` are the last
+    digests that `shape_of` has computed.
     """
 
     id: str
@@ -87,6 +91,7 @@ class Lineage:
     unsettled: dict[Position, Position] = field(default_factory=dict)
     gone: Position | None = None
     beyond: TableSchema | None = None
+    shapes: Shapes = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def source_schema(self) -> TableSchema | None:
@@ -204,17 +209,22 @@ class StepIndex:
 
 def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
     """A digest of the schema history up to `at` and of voided positions: a table folded under another one is
-    folded again.
+    folded again. The text of years of steps is megabytes, and mostly that of the run before.
     """
-    steps = [
-        (step.position, repr(step.schema), repr(step.effects))
-        for step in lineage.steps
-        if step.position <= at
-    ]
+    steps = tuple(step for step in lineage.steps if step.position <= at)
     names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]
-    return hashlib.blake2b(
-        repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12
-    ).hexdigest()
+    rest = f"], {names!r}, {lineage.key_names!r}, {restores!r})"
+    key = f"{len(steps)}{rest}"
+    known, found = lineage.shapes.get(key, ((), ""))
+    if not found or not all(map(is_, known, steps)):
+        digest = hashlib.blake2b(b"([", digest_size=12)
+        for number, step in enumerate(steps):
+            told = (step.position, repr(step.schema), repr(step.effects))
+            digest.update(f"{', ' if number else ''}{told!r}".encode())
+        digest.update(rest.encode())
+        found = digest.hexdigest()
+        lineage.shapes[key] = steps, found
+    return found
 
 
 def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
 from lakehouse.events import Position
-from lakehouse.lineage import Name
+from lakehouse.lineage import Lineage, Name
 from lakehouse.schema import name_key
 from lakehouse.schema_history.schema_records import Record
 
@@ -27,6 +27,33 @@ def of_database(names: Iterable[Name], database: str) -> list[Name]:
     return [name for name in names if name[0] == database] or [
         name for name in names if name_key(name[0]) == name_key(database)
     ]
+
+
+class LiveTables(dict[Name, Lineage]):
+    """Lineages by name, of which those are found at once that a name in another case may mean: there are
+    thousands of tables, and feeds with a DROP TABLE IF EXISTS before each CREATE.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spelled: dict[Name, dict[Name, None]] = {}
+
+    def __setitem__(self, name: Name, lineage: Lineage) -> None:
+        super().__setitem__(name, lineage)
+        self._spelled.setdefault(folded(name), {})[name] = None
+
+    def take(self, name: Name) -> Lineage:
+        """Remove a name that is there; gives its lineage."""
+        del self._spelled[folded(name)][name]
+        return super().pop(name)
+
+    def alike(self, name: Name) -> list[Name]:
+        """The names that differ from this one in case at most."""
+        return list(self._spelled.get(folded(name), ()))
+
+
+def _alike(tables: Iterable[Name], name: Name) -> list[Name]:
+    return [table for table in tables if folded(table) == folded(name)]
 
 
 class Spelling:
@@ -61,9 +88,8 @@ class Spelling:
         spelled = self.of_message(record, name)
         if spelled in tables or name in self.sighted:
             return spelled
-        alike = [table for table in tables if folded(table) == folded(name)] or self.alike.get(
-            folded(name), []
-        )
+        known = tables.alike(name) if isinstance(tables, LiveTables) else _alike(tables, name)
+        alike = known or self.alike.get(folded(name), [])
         return alike[0] if len(alike) == 1 else spelled
 
     def of_new(

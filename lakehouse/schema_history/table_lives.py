@@ -10,7 +10,7 @@ from lakehouse.ddl_effects import Clear
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import Interval, Lineage, Name, Step
 from lakehouse.schema import GoldKeeps, TableSchema, name_key
-from lakehouse.schema_history.name_matching import of_database
+from lakehouse.schema_history.name_matching import LiveTables, of_database
 from lakehouse.schema_history.schema_records import Shape, inferred_schema, replaced, with_ids_of
 
 EMPTY = TableSchema((), inferred=True)
@@ -84,7 +84,7 @@ class Lives:
     ) -> None:
         self.sightings, self.ordered, self.logs = sightings, ordered, logs
         self.charsets = DatabaseCharsets(charset)
-        self.live: dict[Name, Lineage] = {}
+        self.live = LiveTables()
         self.free_since: dict[Name, Position] = {}
         self.ended: dict[Name, Lineage] = {}
         self.lineages: list[Lineage] = []
@@ -134,7 +134,7 @@ class Lives:
             self.ended[name] = lineage
 
     def _close(self, name: Name, position: Position) -> Lineage:
-        lineage = self.live.pop(name)
+        lineage = self.live.take(name)
         last = lineage.intervals[-1]
         lineage.intervals[-1] = replace(last, high=position)
         self.free_since[name] = position

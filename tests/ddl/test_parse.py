@@ -7,8 +7,17 @@ import pytest
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.definitions import Partitioning
 from lakehouse.ddl.parse.statements import read
+from lakehouse.ddl.parse.tokens import lexed, plain_tokens
 from lakehouse.errors import DdlError
 from tests.support.ddl_cases import cases
+
+# what a statement is made of, and what only looks like it
+PIECES = """
+a _x N b x e1 DIV CREATE `a` `a b` `é` `a-b.c` `` ` 'x' '' 'é;--#' '/*' "q" " 1 0 10 1e 0x1F 1.5 .5
+. .. ; , ( ) = == + - -- # /* */ /*!x*/ /*!50100*/ /*T![clustered_index]CLUSTERED*/ /*T![foo]ADD*/
+/*T!ADD*/ /*+h*/ /**/ /*'*/ @ @@a := < > ! | & % $ { [ \\ ~ ? * ** -> 'a''b' 'a\\'b' é 😀 \x00 _utf8'x'
+N'x' x'1F' b'01' a.b 1a
+"""
 
 
 def only(sql: str) -> e.Statement:
@@ -297,3 +306,22 @@ def test_a_statement_without_its_end_is_never_a_shorter_statement_of_another_kin
             except DdlError:
                 continue
             assert all(type(statement) is whole for statement in found), case["sql"][:cut]
+
+
+def test_plain_tokens_are_those_of_the_lexer() -> None:
+    chance, plain = random.Random(5), 0
+    texts = [
+        "".join(chance.choice((*PIECES.split(), " ", "\n")) + chance.choice(("", " ")) for _ in range(size))
+        for size in (1, 2, 3, 4, 6)
+        for _ in range(2_000)
+    ]
+    for sql in texts:
+        found = plain_tokens(sql, offset=7)
+        if found is not None:
+            plain += 1
+            assert found == lexed(sql, offset=7), sql
+    assert plain > 1_000
+    create = (
+        "CREATE TABLE `d`.`t` (id BIGINT(20) NOT NULL COMMENT 'key', n INT DEFAULT '1', PRIMARY KEY (`id`))"
+    )
+    assert plain_tokens(f"{create} /*T![placement] PLACEMENT POLICY=p */;") is not None

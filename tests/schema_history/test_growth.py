@@ -14,6 +14,7 @@ from lakehouse.lineage import Name
 from lakehouse.schema import TableSchema
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.identity import beginning_of, with_known_ids
+from lakehouse.schema_history.name_matching import LiveTables, Spelling
 from lakehouse.schema_history.named_tables import statements_of
 from lakehouse.schema_history.schema_records import Record
 from tests.support.work import lines_run
@@ -55,6 +56,24 @@ def test_many_tables_at_one_position_cost_as_much_each_as_few() -> None:
     assert lines[1] < 5 * lines[0]
 
 
+def test_a_statement_on_a_name_that_is_free_costs_the_same_beside_many_tables() -> None:
+    dropped = Record("ddl", "d", "s", (0, 2, 0, 0, 0, 0), ddl="DROP TABLE IF EXISTS s", columns=None)
+    few, many = (LiveTables(), LiveTables())
+    for tables, count in ((few, 50), (many, 200)):
+        for lineage in build([created(number) for number in range(count)], NoRows()).lineages:
+            tables[lineage.intervals[0].name] = lineage
+    spelling = Spelling([], [], lambda *_: False)
+
+    lines = [lines_run(partial(spelling.existing, dropped, (None, "s"), tables)) for tables in (few, many)]
+
+    assert lines[1] < 2 * lines[0]
+    assert spelling.existing(dropped, (None, "T7"), many) == ("d", "t7")
+    many["d", "T7"] = many["d", "t7"]
+    assert spelling.existing(dropped, ("D", "t7"), many) == ("D", "t7"), "it may mean either"
+    many.take(("d", "t7"))
+    assert spelling.existing(dropped, ("D", "t7"), many) == ("d", "T7")
+
+
 def test_the_statements_of_two_thousand_tables_are_parsed_once() -> None:
     texts = [f"DROP TABLE t{number}" for number in range(10_000)]
 
@@ -85,3 +104,4 @@ def test_a_statement_costs_as_much_for_each_column_of_a_wide_table_as_of_a_narro
     lines = [lines_run(partial(alter_by_edit, table(n), edits)) for n in (100, 400)]
 
     assert lines[1] < 5 * lines[0]
+    assert lines[1] < 45 * 400, "columns that a statement leaves as they are cost little"

@@ -11,14 +11,15 @@ def whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[
     """Conditions look at the table before the statement, and at columns that the statement itself adds, drops
     or calls so before: MariaDB takes the new name of a CHANGE for there even where that has no effect (run).
     """
-    dropped: set[str] = set()
-    names = {name_key(column.name) for column in schema.columns}
+    dropped, named = set[str](), set[str]()
     live: list[e.Edit] = []
     for edit in edits:
         match edit:
             case e.AddColumn(column, _, if_not_exists):
-                holds = not (if_not_exists and name_key(column.name) in names)
-                names.add(name_key(column.name))
+                holds = not if_not_exists or (
+                    schema.column(column.name) is None and name_key(column.name) not in named
+                )
+                named.add(name_key(column.name))
             case e.ModifyColumn(column, _, if_exists):
                 holds = not (if_exists and schema.column(column.name) is None)
             case e.DropColumn(name, if_exists):
@@ -28,7 +29,7 @@ def whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[
                 holds = not (if_exists and schema.column(name) is None)
             case e.ChangeColumn(name, column, _, if_exists):
                 holds = not (if_exists and schema.column(name) is None)
-                names.add(name_key(column.name))
+                named.add(name_key(column.name))
             case _:
                 holds = True
         if holds:

@@ -228,20 +228,23 @@ class _Columns:
         """The columns that stay, where they are: those that FIRST or AFTER moves stand there too until their
         turn comes.
         """
+        is_plain = not self.defaults and self.convert is None
         for column in self.old.columns:
             match self.touched.get(column.id):
                 case None:
-                    self.columns.append(self._converted(self._with_default(column)))
+                    stays = column if is_plain else self._converted(self._with_default(column))
+                    self.columns.append(stays)
                 case e.RenameColumn(_, to):
                     self.columns.append(replace(self._converted(self._with_default(column)), name=to))
                 case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
                     self.columns.append(self._defined(definition, column.id))
         before = {column.id: column.name for column in self.old.columns}
         names = {name_key(before[new.id]): new.name for new in self.columns if before[new.id] != new.name}
-        self.columns = [
-            column if isinstance(self.touched.get(column.id), _REDEFINING) else with_names(column, names)
-            for column in self.columns
-        ]
+        if names:
+            self.columns = [
+                column if isinstance(self.touched.get(column.id), _REDEFINING) else with_names(column, names)
+                for column in self.columns
+            ]
 
     def _with_default(self, column: Column) -> Column:
         folded = name_key(column.name)
@@ -264,11 +267,11 @@ class _Columns:
         old = {column.id for column in self.old.columns}
         places = {column.id: place for place, column in enumerate(self.columns)}
         made = {name_key(one.name): one.id for one in reversed(self.columns) if one.id not in old}
-        found: dict[int, int] = {}
-        for column in self.old.columns:
-            alike = made.get(name_key(column.name), column.id)
-            heirs = [one for one in (column.id, alike) if one in places]
-            if heirs:
+        found = {column.id: column.id for column in self.old.columns if column.id in places}
+        for column in self.old.columns if made else ():
+            alike = made.get(name_key(column.name))
+            if alike is not None:
+                heirs = [one for one in (column.id, alike) if one in places]
                 found[column.id] = min(heirs, key=places.__getitem__)
         return found
 

@@ -24,37 +24,24 @@ from lakehouse.schema import unquote
 # Reserved in MySQL 5.7, 8.0, MariaDB and TiDB alike: unquoted, none of them is a name.
 _RESERVED_LIST = (
     "ADD ALL ALTER AND AS ASC BETWEEN BIGINT BINARY BLOB BOTH BY CASE CHANGE CHAR CHARACTER CHECK COLLATE "
-    "COLUMN CONSTRAINT CONVERT CREATE"
-    " CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DATABASES DECIMAL DEFAULT DELETE DESC "
-    "DESCRIBE DISTINCT DIV DOUBLE DROP"
-    " ELSE EXISTS EXPLAIN FALSE FLOAT FOR FORCE FOREIGN FROM FULLTEXT GRANT GROUP HAVING IF IGNORE IN INDEX "
-    "INNER INSERT INT INTEGER"
-    " INTERVAL INTO IS JOIN KEY KEYS KILL LEFT LIKE LIMIT LINES LOAD LONG LONGBLOB LONGTEXT MEDIUMBLOB "
-    "MEDIUMINT MEDIUMTEXT MOD NOT NULL"
-    " NUMERIC ON OR ORDER OUTER PRIMARY PROCEDURE RANGE READ REAL REFERENCES REGEXP RENAME REPLACE "
-    "RESTRICT REVOKE RIGHT RLIKE"
-    " SELECT SET SHOW SMALLINT SQL TABLE TERMINATED THEN TINYBLOB TINYINT TINYTEXT TO TRIGGER TRUE UNION "
-    "UNIQUE UNLOCK UNSIGNED UPDATE"
-    " USAGE USE USING VALUES VARBINARY VARCHAR WHEN WHERE WITH WRITE XOR ZEROFILL"
+    "COLUMN CONSTRAINT CONVERT CREATE CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DATABASES "
+    "DECIMAL DEFAULT DELETE DESC DESCRIBE DISTINCT DIV DOUBLE DROP ELSE EXISTS EXPLAIN FALSE FLOAT FOR FORCE "
+    "FOREIGN FROM FULLTEXT GRANT GROUP HAVING IF IGNORE IN INDEX INNER INSERT INT INTEGER INTERVAL INTO IS "
+    "JOIN KEY KEYS KILL LEFT LIKE LIMIT LINES LOAD LONG LONGBLOB LONGTEXT MEDIUMBLOB MEDIUMINT MEDIUMTEXT "
+    "MOD NOT NULL NUMERIC ON OR ORDER OUTER PRIMARY PROCEDURE RANGE READ REAL REFERENCES REGEXP RENAME "
+    "REPLACE RESTRICT REVOKE RIGHT RLIKE SELECT SET SHOW SMALLINT SQL TABLE TERMINATED THEN TINYBLOB TINYINT "
+    "TINYTEXT TO TRIGGER TRUE UNION UNIQUE UNLOCK UNSIGNED UPDATE USAGE USE USING VALUES VARBINARY VARCHAR "
+    "WHEN WHERE WITH WRITE XOR ZEROFILL"
 )
 RESERVED = frozenset(_RESERVED_LIST.split())
 _GAP = re.compile(r"[ \t\n\r\f\v]+|/\*(?P<inner>.*?)\*/|--(?=[\x00-\x20\x7f]|$)[^\n]*|#[^\n]*", re.S)
 _EXECUTED = re.compile(r"M?!(?P<version>\d{5,6}(?!\d))?")
 _FEATURED = re.compile(r"T!(?:\[([a-z0-9_, ]+)\])?", re.I)
-_FEATURES = frozenset(
-    (
-        "auto_rand",
-        "auto_rand_base",
-        "auto_id_cache",
-        "clustered_index",
-        "force_inc",
-        "placement",
-        "ttl",
-        "global_index",
-        "pre_split",
-        "affinity",
-    )
+_FEATURES_LIST = (
+    "auto_rand auto_rand_base auto_id_cache clustered_index force_inc placement ttl global_index "
+    "pre_split affinity"
 )
+_FEATURES = frozenset(_FEATURES_LIST.split())
 _NEVER = 200_000  # no server is of this version: MariaDB's dumps say `/*!999999\- enable the sandbox mode */`
 _WORD = re.compile(r"[0-9A-Za-z_$\x80-\U0010ffff]+")
 # the first that a whole token fits
@@ -66,6 +53,14 @@ _TOKEN = re.compile(
     r"|(?P<string>[nN]?(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"))"
     r"|(?P<symbol>(?![`'\"])[ -~]{1,3})",
     re.S,
+)
+# what is one token whatever stands around it; the text of names and strings that need no unescaping
+_INSIDE = r"[^`'\"\\\x00-\x08\x0b-\x1f]"
+_PLAIN = re.compile(
+    rf"[ \t\n]*+(?:(?:(?P<word>[A-Za-z_][0-9A-Za-z_]*+)|`(?P<name>{_INSIDE}++)`)(?=[ \t\n(),;=.]|\Z)"
+    rf"|(?:(?P<number>[0-9]++)|'(?P<string>{_INSIDE}*+)')(?=[ \t\n(),;=]|\Z)"
+    r"|(?P<symbol>[(),;](?![+*])|\.(?=[A-Za-z_`])|=(?=[ \t\n'`0-9A-Za-z_]))"
+    rf"|/\*(?P<comment>(?!\+)(?:(?![*/]){_INSIDE})*+)\*/|(?P<end>\Z))"
 )
 _ANSI_NAME = re.compile(r"\"(?:[^\"]|\"\")+\"")
 _POINT = re.compile(r"\d{1,20}\.\d*", re.A)
@@ -104,11 +99,36 @@ class _AnsiWords(_Words):
 
 def tokenize(sql: str, ansi_quotes: bool = False, offset: int = 0) -> list[Token]:
     """The tokens of a text, comments left out or executed; DdlError where a quote or comment has no end."""
+    plain = plain_tokens(sql, ansi_quotes, offset)
+    return lexed(sql, ansi_quotes, offset) if plain is None else plain
+
+
+def plain_tokens(sql: str, ansi_quotes: bool = False, offset: int = 0) -> list[Token] | None:
+    """The tokens that `lexed` gives, in a fifth of its time, of a text of plain tokens alone; else None."""
+    result, at = list[Token](), 0
+    while at < len(sql):
+        found = _PLAIN.match(sql, at)
+        if found is None:
+            return None
+        kind, at = found.lastgroup or "", found.end()
+        start, text = offset + found.start(kind), found[kind]
+        if kind in ("word", "symbol"):
+            result.append(Token._make((kind, text, text.upper(), start, offset + at)))
+        elif kind == "comment":
+            try:
+                result += _comment(text, ansi_quotes, start)
+            except DdlError:
+                return None  # a quote behind it that does not end is told first
+        elif kind != "end":
+            result.append(Token._make((kind, text, "", start - (kind != "number"), offset + at)))
+    return result
+
+
+def lexed(sql: str, ansi_quotes: bool = False, offset: int = 0) -> list[Token]:
+    """The tokens of any text, as `tokenize` gives them."""
     try:
-        spans = [
-            (token.start, token.end + 1)
-            for token in (_AnsiWords if ansi_quotes else _Words)(dialect=MySQL).tokenize(sql)
-        ]
+        words = (_AnsiWords if ansi_quotes else _Words)(dialect=MySQL).tokenize(sql)
+        spans = [(token.start, token.end + 1) for token in words]
     except TokenError as error:
         raise DdlError(
             f"character {offset + 1} on: expected a quote or comment that ends, got the end of the text"
@@ -166,10 +186,8 @@ def _token(text: str, ansi_quotes: bool, start: int) -> Token:
         raise DdlError(
             f"character {start + 1}: expected a word, name, string, number or sign, got none of them"
         )
-    if kind == "word":
-        return Token(kind, text, text.upper(), start, end=end)
-    if kind == "symbol":
-        return Token(kind, text, text, start, end=end)
+    if kind in ("word", "symbol"):
+        return Token(kind, text, text.upper() if kind == "word" else text, start, end=end)
     if kind == "name":
         return Token("name", text[1:-1].replace(text[0] * 2, text[0]), "", start, end=end)
     return Token(kind, string_value(text) if kind == "string" else text, "", start, end=end)

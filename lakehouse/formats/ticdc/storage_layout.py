@@ -236,9 +236,6 @@ def several_dispatchers(
     return {number: count for number, count in found.items() if count > 1}
 
 
-# What belongs together
-
-
 Headers = tuple[tuple[str, bytes | None], ...]
 Owner = tuple[str | None, str | None, int | None]
 Place = tuple[str | None, str | None, int | None, int]
@@ -288,6 +285,20 @@ class Schemas(NamedTuple):
         if schema_file.checksum is None and not facts.clustered:
             joined += (("unsplit", b""),)
         return joined if dispatchers < 2 else (*joined, ("dispatchers", str(dispatchers).encode()))
+
+    def of(self, files: Iterable[DataFile | SchemaFile]) -> "Schemas":
+        """What the headers of these files need."""
+        seen = {(file[1:5], file.path if isinstance(file, SchemaFile) else "") for file in files}
+        places, owners = {place for place, _ in seen}, {place[:3] for place, _ in seen}
+        known = {place: self.known[place] for place in places & self.known.keys()}
+        paths = {path for _, path in seen} | {file.path for file, _, _ in known.values()}
+        return Schemas(
+            known=known,
+            names={path: self.names[path] for path in paths & self.names.keys()},
+            orders={place: self.orders[place] for place in places & self.orders.keys()},
+            statements={owner: self.statements[owner] for owner in owners & self.statements.keys()},
+            sharers={place: self.sharers[place] for place in places & self.sharers.keys()},
+        )
 
     def _name(self, file: SchemaFile) -> Headers:
         name = self.names.get(file.path)

@@ -31,6 +31,10 @@ from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
 
 METADATA = "metadata"
 CHUNK_BYTES = 64 * 1024 * 1024
+# the paths of schema files, for Python and for Spark; what it finds may be another file
+SCHEMA_PATH = r"(^|/)schema(_[0-9]+_[0-9]+)?\.json$"
+# schema files land beside so many bytes of data at most: each batch reads all of them again
+BESIDE_BYTES = 4 * 1024 * 1024
 
 
 def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, sweep: bool = True) -> int:
@@ -182,17 +186,23 @@ def lack_schema(found: Iterable[FileInfo], landed: Iterable[str], options: Mappi
 
 
 def chunks(files: list[FileInfo]) -> Iterator[list[FileInfo]]:
-    """Files in order, a bounded number of bytes at a time."""
+    """Files in order, a bounded number of bytes at a time; schema files apart, where there is much data."""
     chunk: list[FileInfo] = []
-    size = 0
+    size, apart = 0, sum(info.size for info in files) > BESIDE_BYTES
     for info in files:
-        if chunk and size + info.size > CHUNK_BYTES:
+        turns = apart and bool(chunk) and is_schema(chunk[-1]) and not is_schema(info)
+        if chunk and (turns or size + info.size > CHUNK_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append(info)
         size += info.size
     if chunk:
         yield chunk
+
+
+def is_schema(info: FileInfo) -> bool:
+    """Whether a file is named as schema files are."""
+    return re.search(SCHEMA_PATH, info.path) is not None
 
 
 def append(context: RunContext, files: list[tuple[FileInfo, bytes]], offset: int) -> None:

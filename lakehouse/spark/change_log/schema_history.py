@@ -17,11 +17,11 @@ from lakehouse.ops.records.operators import Decision as DecisionRecord
 from lakehouse.ops.records.operators import Imported
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import Said
-from lakehouse.schema_history.build import build
 from lakehouse.schema_history.created_schemas import imported_records
 from lakehouse.schema_history.identity import beginning_of, with_known_ids
 from lakehouse.schema_history.late_statements import report_refused, without_late
 from lakehouse.schema_history.ordering_problems import SentStatement, report_disorder, report_repeats
+from lakehouse.schema_history.reuse import built
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.spark.change_log.changes import counted_changes, not_void
 from lakehouse.spark.change_log.sightings import SilverSightings
@@ -49,7 +49,15 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
     changes = counted_changes(log, done.batch)
     sightings = SilverSightings(log, done, changes, {(one.database, one.table) for one in records})
     rules, ordered = rules_of(log, said), is_ordered(done)
-    history = build(records, sightings, rules, whole_snapshots(done), ordered=ordered, virtual=said.virtual)
+    history = built(
+        log.lake.path("ops", log.table),
+        records,
+        sightings,
+        rules,
+        snapshots=whole_snapshots(done),
+        ordered=ordered,
+        virtual=said.virtual,
+    )
     if keep:
         sightings.record(log, done)
     report_refused(history, told.refused)

@@ -307,10 +307,11 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     done = log.last(Done)
     small = plan.small and not has_attachments(feed.format, feed.options)
     table = decoded_here(bronze.select(*INPUT).toArrow()) if small else None
+    read = bronze if table is None else table
     seen = Replays({}, 0, ())
     if (rule := rule_of(feed.format, feed.order)) is not None:
         seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table=table)
-    near = batch_context(log, feed.format, feed.options, plan.ranges, files=plan.files)
+    near = batch_context(log, feed.format, feed.options, plan.ranges, files=plan.files, records=read)
     # of records that are read again no batch reads on: parts that wait would be forgotten with their letters
     near = replace(near, copies=seen.copies, final=plan.again, apart=plan.again)
     settings = {

@@ -335,6 +335,33 @@ def test_only_renamed_tables_of_one_version_are_held_against_each_other(
     assert compared == ["b"]
 
 
+def test_a_selection_of_schema_files_gives_its_files_the_headers_that_all_of_them_give() -> None:
+    def content(table: str, at: int, query: str, *names: str) -> bytes:
+        told = [{"ColumnName": name, "ColumnType": "INT"} for name in names]
+        held = {"Schema": "d", "Table": table, "TableVersion": at, "Query": query, "TableColumns": told}
+        return json.dumps(held).encode()
+
+    moved = "ALTER TABLE `d`.`t` MODIFY COLUMN `v` INT FIRST"
+    told = {
+        "7/meta/schema_400_1.json": content("t", 400, CREATE, "a", "v"),
+        "7/meta/schema_500_1.json": content("t", 500, moved, "v", "a"),
+        "7/meta/schema_600_2.json": content("u", 600, "RENAME TABLE `d`.`t` TO `d`.`u`", "v", "a"),
+        "8/meta/schema_400_1.json": content("T", 400, CREATE.replace("`t`", "`T`"), "a"),
+        "8/meta/schema_500_3.json": content("w", 500, "ALTER TABLE `d`.`w` EXCHANGE PARTITION", "a"),
+        "8/meta/schema_500_4.json": content("x", 500, "ALTER TABLE `d`.`w` EXCHANGE PARTITION", "a"),
+    }
+    data = [f"{n}/{v}/CDC000001.{e}" for n in (7, 8) for v in (400, 500, 600) for e in ("csv", "json")]
+    classified = [classify(path, BY_ID) for path in (*told, *data)]
+    files = [file for file in classified if isinstance(file, DataFile | SchemaFile)]
+    schemas = join_schemas((file, told[file.path]) for file in files if isinstance(file, SchemaFile))
+    kinds = {name for file in files for name, _ in schemas.headers(file) or ()}
+    assert kinds >= {"schema", "name", "orders", "sharers", "statements"}
+
+    for file in files:
+        assert schemas.of([file]).headers(file, 2) == schemas.headers(file, 2)
+    assert len(schemas.of(files[:1]).known) == 1
+
+
 def test_a_schema_file_that_is_none_is_refused() -> None:
     for garbage in (
         b"",

@@ -452,3 +452,14 @@ def test_only_appends_that_delta_knows_all_of_leave_what_was_seen() -> None:
     assert not storage.goes_on((3, 7), [commit(5), commit(3)]), "Delta has forgotten one"
     assert not storage.goes_on((3, 7), [commit(4, takes=True), commit(3)])
     assert not storage.goes_on((3, 7), [commit(3, at=8)]), "the table was put back from a copy"
+
+
+def test_schema_files_land_apart_from_much_data() -> None:
+    """Each batch reads all of them, and with one the file of bronze that it is in."""
+    told = [FileInfo(f"d/t{number}/meta/schema_400_1.json", 2_000, 1) for number in range(2)]
+    data = [FileInfo(f"d/t/400/CDC00000{number}.csv", 3 << 20, 1) for number in range(2)]
+
+    assert list(storage.chunks([*told, *data])) == [told, data]
+    assert list(storage.chunks([*told, data[0]])) == [[*told, data[0]]], "one commit is cheaper than two"
+    assert list(storage.chunks(data)) == [data]
+    assert list(storage.chunks(told)) == [told]
