@@ -34,7 +34,7 @@ class Taken:
     short: list[Shortfall] = field(default_factory=list)
 
     def summary(self) -> Summary:
-        """What they come to."""
+        """Their counts, bounds and watermarks."""
         return summarise(
             self.changes, self.others, self.messages, self.silent, servers=self.servers, short=self.short
         )
@@ -81,9 +81,9 @@ def _with_position_bytes(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequ
 
 
 def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
-    """8 bytes for each change, from its IDENTITY, column by column, keys and positions as bytes: what makes
-    two changes one (lakehouse/spark/silver/dedupe.py, `identity`) has equal hashes. Others seldom have, and
-    cost but a second look, so checksums do.
+    """8 bytes for each change, from its IDENTITY, given column by column, with keys and positions as bytes.
+    Changes of one identity (lakehouse/spark/silver/dedupe.py, `identity`) have equal hashes. Others seldom
+    have, and then only cost a closer comparison, so checksums are enough.
     """
     databases, tables, keys, positions, row_ids, *place = columns
     starts: dict[tuple[str, str], int] = {}
