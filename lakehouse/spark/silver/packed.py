@@ -1,12 +1,11 @@
 """Decoded rows packed into a few large values, and unpacked: how workers pass them through Spark without
 making rows.
 
-`pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame, `read_others`
-those that the driver takes for itself.
+`pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import adler32, crc32
@@ -157,8 +156,3 @@ def _unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for value in batch.column(0):
             yield from pa.ipc.open_stream(value.as_buffer())
-
-
-def read_others(values: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Unpacked on the driver, in arrival order within each value."""
-    return [row for value in values for row in pa.ipc.open_stream(value).read_all().to_pylist()]
