@@ -56,7 +56,7 @@ def versions(
     step it was in.
     """
     found: dict[int, list[Version]] = defaultdict(list)
-    found.update({row: list(told) for row, told in (known or {}).items()})
+    found.update({row: list(earlier) for row, earlier in (known or {}).items()})
     for entry in entries:
         if entry.after is None:
             _close(found[entry.row], entry.time or 0)
@@ -65,28 +65,28 @@ def versions(
     return found
 
 
-def _close(told: list[Version], time: int) -> None:
+def _close(earlier: list[Version], time: int) -> None:
     """The row is gone: its open version ends, or was never, where it began at this very time."""
-    if told and told[-1].until is None:
-        last = told.pop()
+    if earlier and earlier[-1].until is None:
+        last = earlier.pop()
         if last.since < time:
-            told.append(last._replace(until=time))
+            earlier.append(last._replace(until=time))
 
 
-def _put(told: list[Version], entry: Entry, row: Row, shown: Shown, *, keep: "Keeper | None") -> None:
-    open_now = bool(told) and told[-1].until is None
+def _put(earlier: list[Version], entry: Entry, row: Row, shown: Shown, *, keep: "Keeper | None") -> None:
+    open_now = bool(earlier) and earlier[-1].until is None
     if open_now and entry.before is not None and shown(entry.before) == shown(row):
         return
     time = entry.time or 0
-    if told:
-        last = told[-1]
+    if earlier:
+        last = earlier[-1]
         time = max(time, last.since if last.until is None else last.until)
         if open_now:
-            _close(told, time)
-    if told and told[-1].until == time and _alike(told[-1], entry.step, row, shown=shown, keep=keep):
-        told.append(told.pop()._replace(until=None))
+            _close(earlier, time)
+    if earlier and earlier[-1].until == time and _alike(earlier[-1], entry.step, row, shown=shown, keep=keep):
+        earlier.append(earlier.pop()._replace(until=None))
     else:
-        told.append(Version(row, entry.step, time, None))
+        earlier.append(Version(row, entry.step, time, None))
 
 
 def _alike(last: Version, step: int, row: Row, *, shown: Shown, keep: "Keeper | None") -> bool:

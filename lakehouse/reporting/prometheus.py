@@ -7,7 +7,7 @@ lake is made.
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -178,8 +178,3 @@ def write_metrics(text: str, to: Path) -> None:
         raise EnvironmentError_(
             f"{to}: expected a file that can be written, got: {error.strerror}"
         ) from error
-
-
-def names() -> Sequence[str]:
-    """The names of all metrics."""
-    return tuple(METRICS)

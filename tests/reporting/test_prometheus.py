@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.reporting.prometheus import METRICS, exposition, names, write_metrics
+from lakehouse.reporting.prometheus import METRICS, exposition, write_metrics
 from tests.reporting.web.test_report import BEGUN, observed
 from tests.support.paths import ROOT
 
@@ -123,5 +123,5 @@ def test_a_folder_that_can_not_be_written_is_one_sentence(tmp_path: Path) -> Non
 def test_the_alert_examples_name_only_metrics_that_there_are() -> None:
     named = set(re.findall(r"lakehouse_[a-z_]+", (DOCS / "alerts.yml").read_text()))
 
-    assert named <= set(names())
+    assert named <= set(METRICS)
     assert len(named) >= 8

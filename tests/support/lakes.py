@@ -21,7 +21,8 @@ def quiet(_: str) -> None:
     pass
 
 
-def write_recording(path: Path, told: Iterable[Message]) -> Path:
+def write_recording(path: Path, told: Iterable[Message], *, headers: bool = False) -> Path:
+    """Write messages as a recording, without timestamps; with `headers` theirs too."""
     lines = [
         {
             "topic": m.topic,
@@ -29,7 +30,7 @@ def write_recording(path: Path, told: Iterable[Message]) -> Path:
             "offset": m.offset,
             "key_b64": text(m.key),
             "value_b64": text(m.value),
-            "headers": [[name, text(value)] for name, value in m.headers],
+            "headers": [[name, text(value)] for name, value in m.headers] if headers else [],
         }
         for m in told
     ]

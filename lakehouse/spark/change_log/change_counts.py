@@ -2,10 +2,10 @@
 
     done records: inserted by table − above the watermark  =  folded + not of this table's life
 
-What the batches have inserted costs nothing to know, and what lies above the watermark one count, where
-there is any. Silver's rows of a table are counted themselves only where that differs: there may be rows of
-other lineages under its names, or void ones, whose number is remembered. A table that was made of fewer
-changes than silver has for it was given another one's, or lost some on the way.
+The done records have what the batches inserted; what lies above the watermark takes one count. Silver's rows
+of a table are counted only where both sides differ: there may be rows of other lineages under its names, or
+void ones, whose number is then recorded. A table made of fewer changes than silver has for it has lost some,
+or got another table's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,9 +27,9 @@ own; UNSET: not counted."""
 
 
 class ChangeCounts(NamedTuple):
-    """How many changes silver has of each source table up to a watermark, by what its batches have inserted;
-    None: an older lakehouse has begun it. Without `rows` nothing is counted. Not `goes_on`: what is known of
-    each gold table was counted before silver's rows were replaced.
+    """How many changes silver has of each source table up to a watermark, by what its batches have inserted
+    (None: unknown, since an older lakehouse wrote some of them). Without `rows` nothing is counted. Not
+    `goes_on`: the counts of gold's tables were taken before silver's rows were replaced.
     """
 
     rows: Mapping[Name, int | None] | None = None
@@ -108,7 +108,7 @@ def folded_changes(
 
 
 def _folded(counts: ChangeCounts, taken: Taken) -> int | None:
-    """The changes that the table is made of; None where they have to be counted anew."""
+    """The number of changes that the table is made of; None where they have to be counted again."""
     if taken.whole or taken.changes is None:
         return taken.changes
     return None if taken.known is UNSET or not counts.goes_on else taken.known[0] + taken.changes

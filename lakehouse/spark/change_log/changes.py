@@ -137,8 +137,8 @@ def of_names(names: Iterable[Name]) -> Column:
 
 
 def any_of(conditions: Sequence[Column]) -> Column:
-    """Whether any of the conditions holds. They are a balanced tree: one behind the other, a thousand of them
-    overflow the planner's stack.
+    """Whether any of the conditions holds, as a balanced tree: a chain of a thousand would overflow the
+    planner's stack.
     """
     if len(conditions) < 2:
         return conditions[0] if conditions else F.lit(False)
@@ -147,8 +147,8 @@ def any_of(conditions: Sequence[Column]) -> Column:
 
 
 def few_changes(frame: DataFrame, rows: int, size: int) -> pa.Table | None:
-    """The changes, in FOLD_COLUMNS, where they are at most so many with so many bytes of images; else None.
-    Images of more than that stay where they are: few rows may be more than the driver holds.
+    """The changes, in FOLD_COLUMNS, if they are at most `rows` with at most `size` bytes of images, else
+    None. Larger images are not fetched: even few rows may be more than the driver can hold.
     """
     images = sum((F.coalesce(F.octet_length(name), F.lit(0)) for name in ("before", "after")), F.lit(0))
     found = frame.select(*FOLD_COLUMNS).limit(rows + 1)
@@ -183,8 +183,8 @@ def named_changes(table: pa.Table) -> Iterator[tuple[Name, Change, int]]:
 
 
 def changes_in(rows: pa.Table, lineage: Lineage, at: Position) -> Iterator[Change]:
-    """The lineage's own changes up to `at`, among rows that were read for it. A row of a table that the
-    lineage never was is a bug of the reading: to pass over it would lose the row of another table in silence.
+    """The lineage's own changes up to `at`, among rows that were read for it. LakehouseError for a row under
+    a name that the lineage never had: the read was wrong, and to skip the row would lose it silently.
     """
     names = {interval.name for interval in lineage.intervals}
     for name, change, _ in named_changes(rows):

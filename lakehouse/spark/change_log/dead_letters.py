@@ -1,8 +1,8 @@
 """Open dead letters and losses of topics: while there is one, its table (or all of the source) is not exact.
 
 A letter is closed by a `dismissed` record of the ops log, or by the done batch that decoded its message
-again. Offsets that retention took, and a topic that was created anew, stand among the letters under the code
-`lost`, of no known table; so does what a storage sink lacks, of its table, until it arrives.
+again. Offsets that retention deleted, and topics that were created again, are listed with the letters under
+the code `lost`, of no known table; so are a storage sink's missing files, of their table, until they arrive.
 """
 
 from msgspec import UNSET
@@ -40,8 +40,8 @@ def closings(log: OpsLog) -> list[Closing]:
 
 
 def dismissals(log: OpsLog) -> list[Closing]:
-    """What operators have given up. What they gave up before silver's present generation, whose batches have
-    numbers of their own, is losses of topics alone; `rebuild silver` gives up the same letters again.
+    """What operators have dismissed. Of dismissals before silver's present generation, which numbers its own
+    batches, only losses of topics count; `rebuild silver` dismisses the same letters again.
     """
     found: list[Closing] = []
     for one in log.records:

@@ -1,8 +1,8 @@
 """The changes of some rows of a table, found by Spark's workers in all that silver has of it.
 
-Gold's rows match by key values, in the schema that is in force when gold is written, and silver's text of a
-key is the message's: a column may have been renamed or retyped since. So each change is read as the fold
-reads it, and kept where one of its rows has one of the keys, or where it can't be said which row it is of.
+Gold's rows match by key values in the schema in force when gold is written. Silver has the key as the message
+had it, and a column may have been renamed or retyped since. So each change is read as the fold reads it, and
+kept if one of its rows has one of the keys, or if its row is unknown.
 """
 
 from collections.abc import Collection, Iterable, Iterator

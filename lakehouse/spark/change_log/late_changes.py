@@ -1,8 +1,8 @@
 """Finds the changes that disprove a published watermark (lakehouse/silver/disproved_watermarks.py), in
 silver's batches since.
 
-A run costs a look at the done records. Only where a batch has a change at or below the watermark is silver
-read, and what replays may have brought in another shape than before is left out.
+A run reads the done records. It reads silver only if a batch has a change at or below the watermark. Changes
+that a replay may have sent in another form than before are left out.
 """
 
 from collections.abc import Iterable
@@ -33,9 +33,9 @@ NEXT = "topic string, incarnation string, partition int, next bigint"
 def disproved(
     log: OpsLog, last: Manifest | None, until: Position, progress: Progress, *, goes_on: bool
 ) -> tuple[Disproved, ...]:
-    """What the next manifest, at the watermark `until`, has to say: what came after `last` was published,
-    which is told now, and what that one says and no later watermark has settled. Where the next one does not
-    go on from `last` (silver was built again), what came is not told from what was there.
+    """The disproofs for the next manifest, at the watermark `until`: those of changes that came after `last`
+    was published, which are reported to `progress`, and those of `last` that no later watermark has settled.
+    Not `goes_on` (silver was built again): new changes can't be told from old ones, so there are no new ones.
     """
     if last is None:
         return ()

@@ -68,8 +68,8 @@ def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
 
 
 def overlapping(plans: Sequence[Planned]) -> list[list[Planned]]:
-    """The batches in groups: what landed below a batch's records lies between them, and was read by a later
-    batch, whose ranges overlap the first one's.
+    """The batches in groups whose ranges overlap: records that landed below a batch's own lie between them,
+    and were read by a later batch.
     """
     groups: list[list[Planned]] = []
     for plan in plans:

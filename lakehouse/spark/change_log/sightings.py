@@ -1,8 +1,8 @@
 """The rows that silver has of tables whose schema no statement tells: their shapes, from which a schema is
 inferred.
 
-What was found is kept in the ops log, so that a run looks at the batches since then alone, in one query for
-all tables. A table that is asked for between other positions than before is looked through by itself.
+Shapes are kept in the ops log, so that a run reads only the batches since then, in one query for all tables.
+A table that is asked for between other positions than before is read in a query of its own.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """The partitions that a feed's rows and statements lie in (lakehouse/schema_history/ordering_problems.py):
 only a feed whose partitions do not compare needs it.
 
-What was found is kept in the ops log, so that a run groups the rows of newer batches alone. Older rows are
-looked at for the keys of these, where their table lies in several partitions.
+The partitions found are kept in the ops log, so that a run groups only the rows of newer batches. For tables
+in several partitions it also reads older rows of the same keys.
 """
 
 from collections.abc import Iterable, Iterator

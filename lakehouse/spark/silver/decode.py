@@ -51,8 +51,7 @@ def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
     """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside."""
     frame = bronze.select(*INPUT)
     if FORMATS[settings["format"]].parts is not None:
-        # parts of one message lie one after another in their partition; what is of one partition alone need
-        # not be shuffled for that
+        # the parts of a message follow each other in their partition; one partition needs no shuffle
         is_one = len(settings.get("beside", NOTHING).starts) == 1
         frame = (frame.coalesce(1) if is_one else frame.repartition(*PLACE)).sortWithinPartitions(
             *PLACE, "offset"
@@ -161,7 +160,7 @@ def _writer_settings(settings: Settings) -> WriterSettings:
 def _events(
     found: Message | Unjoined, decode: Decode, format_: str, options: Mapping[str, str]
 ) -> tuple[Message, Sequence[Stored]]:
-    """A record with its events; one that reaches no decoder is a dead letter, or nothing."""
+    """A record with its events. One that can't be joined is not decoded: it is a dead letter, or has none."""
     if isinstance(found, Message):
         return found, decode(format_, found, options)
     return found.message, [] if found.letter is None else [found.letter]

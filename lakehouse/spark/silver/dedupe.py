@@ -1,8 +1,8 @@
 """Exact dedupe of a batch's changes, against itself and against silver.
 
-The normal case does not pay: the hashes that come with a decoded batch, held against each other and against
-those of the few rows of silver in the same range, tell that nothing is there twice. Equal identities whose
-after-images disagree in a column that both have are conflicts: dead letters, and gold holds their table.
+The normal case is cheap: the hashes of a decoded batch, compared with each other and with those of the few
+rows of silver in the same range, show that nothing is there twice. Equal identities whose after-images
+disagree in a column that both have are conflicts: dead letters, and gold holds their table.
 """
 
 import json
@@ -99,8 +99,8 @@ def distinct_changes(
 
 
 def _firsts(keyed: DataFrame, order: str) -> DataFrame:
-    """One row per identity, the first to arrive, with its twins of other messages. Within one message, also
-    of one that came before, the later row stands.
+    """One row per identity, the first to arrive, with its twins of other messages. Within a message, even one
+    that arrived before, the later row counts.
     """
     window = Window.partitionBy(*identity(order))
     ordered = window.orderBy(*RECORD, F.col("index").desc())
@@ -121,9 +121,9 @@ def overlaps(summary: Summary, top: Position | None) -> bool:
 
 
 def highest_known(order: str, plan: Planned, top: Position | None) -> Position | None:
-    """The highest position that silver may have of what a batch reads; None where it has none of it. Where
-    order is arrival, a change is told by its record's own offset, and a batch that goes on upwards reads
-    records that no batch has read: partitions whose offsets differ don't make silver be looked through.
+    """The highest position that silver may have of what a batch reads; None where it has none of it. In an
+    order of arrival a change's position is its record's offset, and a batch of new records has only new
+    positions: partitions whose offsets differ cause no search of silver.
     """
     if order != "arrival" or plan.again or any(one.topic == SNAPSHOT_TOPIC for one in plan.ranges):
         return top
@@ -139,8 +139,8 @@ def is_distinct(
     batch: int,
     top: Position | None,
 ) -> bool:
-    """Whether, by the hashes of its changes, nothing of a batch is there twice. False where it can't be told
-    cheaply.
+    """Whether the hashes of its changes show that nothing of a batch is there twice. False also where that
+    can't be found out cheaply.
     """
     own = pa.concat_arrays([_hash_array(text) for text in hashes])
     if pc.count_distinct(own).as_py() < len(own):
@@ -177,8 +177,8 @@ def _known(log: OpsLog, feed: SilverSettings, spans: Iterable[Span], batch: int)
 
 
 def known_spans(summary: Summary, top: Position | None) -> tuple[Span, ...]:
-    """Where silver, which has nothing above `top`, may have what a batch holds, by the bounds of its
-    tables.
+    """The spans in which silver, which has nothing above `top`, may have changes of a batch, by the bounds of
+    the batch's tables.
     """
     bounds = ((found["low"], found["high"]) for found in summary.tables.values())
     return spans_of((low, min(high, top)) for low, high in bounds if top is not None and low <= top)
@@ -196,9 +196,8 @@ def in_spans(spans: Iterable[Span]) -> Column:
 def known_afters(
     log: OpsLog, feed: SilverSettings, changes: list[dict[str, Any]], *, batch: int
 ) -> Iterator[dict[str, Any]]:
-    """What silver holds of a small batch's changes already: their identities and after-images, as rows on the
-    driver. No other change of the same rows: a key may have any number of them, and rows without a key share
-    one.
+    """The changes of a small batch that silver has already: identities and after-images, as rows on the
+    driver. Other changes of the same keys are left out: there may be any number of them.
     """
     known = _known(log, feed, spans_of((tuple(one["position"]),) * 2 for one in changes), batch)
     names = identity_names(feed.order)
@@ -269,8 +268,8 @@ def _split(marked: DataFrame, total: int, *, again: bool) -> Distinct:
 
 
 def _suspects(marked: DataFrame) -> DataFrame:
-    """Each change that is not the one that stands (silver's, else the batch's first), beside what stands,
-    where their texts differ.
+    """Each change that is a twin of the one that counts (silver's, else the batch's first) and has another
+    after-image as text, with that of the one that counts.
     """
     standing = F.when(F.col("_known"), F.col("_known_after")).otherwise(F.col("after")).alias("_standing")
     names = ["database", "table"]

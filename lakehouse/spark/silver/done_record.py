@@ -36,14 +36,14 @@ WHOLE_SOURCE = -1
 
 
 class Sent(NamedTuple):
-    """Whether the feed's order is that of arrival, or of files, and where it stands in what it sends."""
+    """Whether the feed is ordered by arrival, or by files, and the last message of each partition."""
 
     arrival: bool
     states: tuple[SentState, ...]
 
 
-def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvents:
-    """What a batch of a Debezium feed tells of transactions and snapshots."""
+def transaction_events(changes: DataFrame, others: DataFrame) -> TransactionEvents:
+    """The transactions, snapshots and DDLs in a batch of a Debezium feed."""
     told = TransactionEvents()
     ends = (
         others.where(F.col("kind") == "transaction")
@@ -77,7 +77,7 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvent
 
 
 def _add_snapshots(told: TransactionEvents, flagged: DataFrame, others: DataFrame) -> None:
-    """Add what a batch tells of snapshots: the flags of their rows, and their statements."""
+    """Add the snapshots of a batch, by the flags of their rows, and their statements."""
     of_letters = others.where("kind = 'snapshot_row'").selectExpr("position", "key as flag")
     marked = flagged.unionByName(of_letters).where(
         "flag in ('snapshot=first', 'snapshot=first_in_data_collection', 'snapshot=last')"
@@ -92,7 +92,7 @@ def _add_snapshots(told: TransactionEvents, flagged: DataFrame, others: DataFram
 def done_record(
     plan: Planned, done: Done | None, summary: Summary, runs: OpenRuns, counts: Counts, sent: Sent
 ) -> Done:
-    """The batch's last write: progress, what silver now holds of every table, and the books."""
+    """The batch's last write: progress, what silver now holds of every table, and its counts."""
     transactions = None
     if summary.told is not None:
         known = done.transactions if done else None
@@ -142,8 +142,9 @@ def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots | UnsetTyp
 
 
 def _short(plan: Planned, done: Done | None, summary: Summary) -> tuple[Shortfall, ...]:
-    """What is lacking or cut, one for each partition and batch; what is cut in what the batch reads again is
-    met again. Numbers are not: records that were picked out do not tell what is missing between them.
+    """Records that are lacking or cut, one entry for each partition, kind and batch. A batch that reads
+    records again finds the cut ones again, so their entries are replaced. It can't find skipped numbers,
+    since it reads only some records: those entries stay.
     """
     known = () if done is None or done.short is UNSET else done.short
     ranges: dict[Place, list[OffsetRange]] = {}

@@ -48,9 +48,7 @@ _OTHER_NAMES = list(OTHER_COLUMNS)
 
 
 def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event], Summary]:
-    """The events of bronze records, changes before the others, each in arrival order; and what they
-    come to.
-    """
+    """The events of bronze records, changes before the others, each in arrival order; and their summary."""
     if FORMATS[settings["format"]].parts is not None:
         table = table.sort_by([(name, "ascending") for name in RECORD])
     cut: list[Shortfall] = []
@@ -64,8 +62,8 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     return events, taken.summary()
 
 
-def transactions_told_rows(events: list[Event]) -> TransactionEvents:
-    """What lakehouse.spark.silver.done_record.transactions_told finds, in Python."""
+def transaction_events_of_rows(events: list[Event]) -> TransactionEvents:
+    """What `transaction_events` (lakehouse/spark/silver/done_record.py) finds, in Python."""
     told = TransactionEvents()
     for event in sorted(events, key=itemgetter("topic", "partition", "offset")):
         if event["kind"] == "transaction":
@@ -128,9 +126,8 @@ def distinct_rows(
     """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has
     to after-images.
 
-    Of equal identities the first to arrive stands, inside one message the later row, whether or not the
-    message came before. What stands is silver's, else the batch's first; every other message is held against
-    it.
+    Of equal identities the first to arrive counts, inside one message the later row, even if the message had
+    arrived before. Silver's change counts, else the batch's first; every other message is compared with it.
     """
     twins: dict[tuple[Any, ...], list[Event]] = {}
     for event in sorted(changes, key=lambda event: (*(event[name] for name in RECORD), -event["index"])):
@@ -217,7 +214,7 @@ def run_local_batch(
     """Decode and write one small batch; returns its summary, open runs and counts."""
     events, summary = decode_rows(table, settings)
     if FORMATS[feed.format].transactions is not None:
-        summary.told, summary.settled = transactions_told_rows(events), feed.settled
+        summary.told, summary.settled = transaction_events_of_rows(events), feed.settled
     runs = done.runs if done else {}
     runs = number_rows(events, runs) if summary.keyless else resolved_runs(runs, resolved_events(events))
     changes = [event for event in events if event["kind"] == "change"]

@@ -1,12 +1,11 @@
 """Decoded rows packed into a few large values, and unpacked: how workers pass them through Spark without
 making rows.
 
-`pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame, `read_others`
-those that the driver takes for itself.
+`pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import adler32, crc32
@@ -34,7 +33,7 @@ class Taken:
     short: list[Shortfall] = field(default_factory=list)
 
     def summary(self) -> Summary:
-        """What they come to."""
+        """Their counts, bounds and watermarks."""
         return summarise(
             self.changes, self.others, self.messages, self.silent, servers=self.servers, short=self.short
         )
@@ -81,9 +80,9 @@ def _with_position_bytes(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequ
 
 
 def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
-    """8 bytes for each change, from its IDENTITY, column by column, keys and positions as bytes: what makes
-    two changes one (lakehouse/spark/silver/dedupe.py, `identity`) has equal hashes. Others seldom have, and
-    cost but a second look, so checksums do.
+    """8 bytes for each change, from its IDENTITY, given column by column, with keys and positions as bytes.
+    Changes of one identity (lakehouse/spark/silver/dedupe.py, `identity`) have equal hashes. Others seldom
+    have, and then only cost a closer comparison, so checksums are enough.
     """
     databases, tables, keys, positions, row_ids, *place = columns
     starts: dict[tuple[str, str], int] = {}
@@ -157,8 +156,3 @@ def _unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for value in batch.column(0):
             yield from pa.ipc.open_stream(value.as_buffer())
-
-
-def read_others(values: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Unpacked on the driver, in arrival order within each value."""
-    return [row for value in values for row in pa.ipc.open_stream(value).read_all().to_pylist()]

@@ -19,7 +19,7 @@ from lakehouse.spark.session import capabilities, keeping, many_rows
 from lakehouse.spark.silver.columns import ORIGIN, RECORD
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
-from lakehouse.spark.silver.done_record import transactions_told
+from lakehouse.spark.silver.done_record import transaction_events
 from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, resolved_events, risen
 from lakehouse.spark.silver.keyless_rows import number_halves
 from lakehouse.spark.silver.packed import changes_frame, others_frame
@@ -47,7 +47,7 @@ def run_spark_batch(
         summary = merged(from_bytes(row.book) for row in books)
         changes, others = changes_frame(packed), others_frame(packed)
         if FORMATS[feed.format].transactions is not None:
-            summary.told, summary.settled = transactions_told(changes, others), feed.settled
+            summary.told, summary.settled = transaction_events(changes, others), feed.settled
         runs, top = (done.runs, highest_known(feed.order, plan, done.top)) if done else ({}, None)
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)

@@ -11,7 +11,7 @@ import pytest
 from lakehouse.events import Message
 from lakehouse.spark.silver.columns import OTHER_COLUMNS
 from lakehouse.spark.silver.decode import decode_all
-from lakehouse.spark.silver.driver_batch import transactions_told_rows
+from lakehouse.spark.silver.driver_batch import transaction_events_of_rows
 from tests.support.debezium_records import message, row
 from tests.support.engine import Memory
 
@@ -116,7 +116,7 @@ def test_a_snapshot_whose_first_and_last_rows_are_dead_is_whole_all_the_same(who
     taken = decode_all(told, settings)
     others = [dict(zip(OTHER_COLUMNS, values, strict=True)) for values in taken.others]
     events = [{**other, "topic": "p", "partition": 0, "offset": 0} for other in others]
-    assert transactions_told_rows(events).snapshots == {place}
+    assert transaction_events_of_rows(events).snapshots == {place}
 
 
 def test_silver_tells_of_each_row_that_no_change_was_made_of() -> None:
@@ -146,7 +146,7 @@ def test_silver_tells_of_each_row_that_no_change_was_made_of() -> None:
         (None, 0, (0, 0, 0, 0, 0, 0)),
     ]
     assert [each["key"] for each in found if each["kind"] == "transaction"] == ["x"]
-    told_rows = transactions_told_rows(found)
+    told_rows = transaction_events_of_rows(found)
     assert (told_rows.rows, told_rows.ends, told_rows.lost) == (
         {"x": ({1, 2, 3}, (0, 12, 25, 1, 3, 1))},
         [("x", 3)],

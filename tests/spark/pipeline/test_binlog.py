@@ -60,7 +60,7 @@ def with_dead_rows(format: str) -> list[Message]:
 def test_a_large_batch_is_what_a_small_one_is(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, told: Any
 ) -> None:
-    path = write_recording(tmp_path / "feed.jsonl", told(format))
+    path = write_recording(tmp_path / "feed.jsonl", told(format), headers=True)
     options = {} if format == "debezium" else {"time_zone": OPTIONS["time_zone"]}
     try_recording(path, format, options, str(tmp_path / "driver"), "resolved", quiet)
     for name in ("SILVER_BATCH_RECORDS", "SILVER_BATCH_BYTES", "GOLD_TABLE_CHANGES", "GOLD_WINDOW_CHANGES"):

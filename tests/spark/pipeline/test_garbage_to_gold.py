@@ -32,7 +32,7 @@ from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.deltas import decode_row, encode_row
 from lakehouse.spark.silver.decode import decode_all
 from lakehouse.spark.silver.dedupe import disagree
-from lakehouse.spark.silver.packed import pack, read_others
+from lakehouse.spark.silver.packed import pack
 from tests.support.engine import Memory
 from tests.support.mutants import mutant
 from tests.support.paths import DATA
@@ -127,7 +127,8 @@ def through_arrow(format: str, messages: Iterable[Message], options: dict[str, s
     order = order_of(format, options)
     taken = decode_all(messages, {"format": format, "options": options, "order": order})
     packed = pack(taken, order).to_pylist()[0]
-    for event in read_others([packed[name] for name in ("changes", "others") if packed[name]]):
+    streams = [packed[name] for name in ("changes", "others") if packed[name]]
+    for event in (row for stream in streams for row in pa.ipc.open_stream(stream).read_all().to_pylist()):
         if "op" in event:
             parse_change(
                 event["position"],
