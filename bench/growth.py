@@ -374,6 +374,7 @@ TITLES = {
     "tables": "With the number of tables",
     "idle": "Idle and one-message runs",  # bench.idle
     "log": "With the runs that there were",  # written by hand, from bench.past_runs
+    "statements": "With the schema changes that there were",  # written by hand
     "schema_files": "With the schema files of a storage sink",  # written by hand
     "extremes": "With one extreme batch",  # bench.extremes
     "soak": "With time",  # bench.soak

@@ -9,7 +9,7 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import zip_longest
 from operator import is_
 from typing import NamedTuple
@@ -217,14 +217,26 @@ def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | Non
     key = f"{len(steps)}{rest}"
     known, found = lineage.shapes.get(key, ((), ""))
     if not found or not all(map(is_, known, steps)):
-        digest = hashlib.blake2b(b"([", digest_size=12)
+        digest, texts = hashlib.blake2b(b"([", digest_size=12), dict[int, str]()
         for number, step in enumerate(steps):
-            told = (step.position, repr(step.schema), repr(step.effects))
+            told = (step.position, _text(step.schema, texts), repr(step.effects))
             digest.update(f"{', ' if number else ''}{told!r}".encode())
         digest.update(rest.encode())
         found = digest.hexdigest()
         lineage.shapes[key] = steps, found
     return found
+
+
+def _text(schema: TableSchema, texts: dict[int, str]) -> str:
+    """`repr(schema)`. `texts` are those of columns, by their ids in memory: most are the objects that the
+    step before has.
+    """
+    for column in schema.columns:
+        if id(column) not in texts:
+            texts[id(column)] = repr(column)
+    columns = ", ".join(texts[id(column)] for column in schema.columns)
+    rest = [f"{one.name}={getattr(schema, one.name)!r}" for one in fields(schema) if one.name != "columns"]
+    return f"TableSchema(columns=({columns}{',' * (len(schema.columns) == 1)}), {', '.join(rest)})"
 
 
 def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ not the statements of years, applied one by one.
 """
 
 import hashlib
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -83,6 +84,7 @@ class Kept:
 
 
 _kept: dict[str, Kept] = {}
+_LOCK = threading.Lock()
 
 
 def built(
@@ -98,14 +100,16 @@ def built(
     """What `build` gives; the caller may change it. `place`: what a source's histories are kept under."""
     records = sorted(records, key=lambda record: record.position)
     arguments = _digest(records, rules, snapshots, (ordered, virtual))
-    known = _kept.pop(place, None)
+    with _LOCK:
+        known = _kept.pop(place, None)
     if known is None or known.arguments != arguments or not known.answers.are_those_of(sightings):
         known, asking = None, Asking(sightings)  # it leaves the memory before the next one is built
         history = build(records, asking, rules, snapshots, ordered=ordered, virtual=virtual)
         known = Kept(arguments, asking.answers, history)
-    _kept[place] = known
-    while sum(one.steps for one in _kept.values()) > STEPS:
-        del _kept[next(iter(_kept))]  # the one that was used longest ago
+    with _LOCK:  # sources run side by side
+        _kept[place] = known
+        while sum(one.steps for one in _kept.values()) > STEPS:
+            del _kept[next(iter(_kept))]  # the one that was used longest ago
     return _copied(known.history)
 
 
