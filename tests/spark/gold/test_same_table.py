@@ -118,7 +118,7 @@ CASES = {
     "keyless": Case(False, keyless),
     "no_old_image": Case(False, no_old_image),
     "nobody_inserted_it": Case(False, nobody_inserted_it),
-    "no_key_in_image": Case(True, no_key_in_image),
+    "no_key_in_image": Case(True, no_key_in_image, told=True),
     "no_key_before": Case(True, all_is_told, early=no_key_in_image),
     "unknown_cells": Case(False, unknown_cells),
 }
