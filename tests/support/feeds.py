@@ -89,7 +89,7 @@ class TiCDC:
         memory = self.memory
         memory.tables(memory.reach)
         more = [(memory.reach, problem) for problem in sorted(memory.problems.get(name, ()))]
-        found = memory.history().live(memory.reach)[tuple(name.split("."))].incomplete_at(memory.reach, more)  # type: ignore[index]
+        found = self.lineage(name).incomplete_at(memory.reach, more)
         return found and found[1]
 
 
