@@ -127,9 +127,8 @@ class Lake:
         folder = self.folder(spark, layer, name)
         found = None if folder is None else small_table(folder, schema.names)
         if found is not None:
-            with suppress(
-                pa.ArrowException
-            ):  # an older lake's columns, which Delta has in types of their own
+            # columns of an older lake, which have types of their own
+            with suppress(pa.ArrowException):
                 return spark.createDataFrame(found.cast(to_arrow_schema(schema)), schema)
         return self.read_or_empty(spark, layer, name, schema)
 
