@@ -3,6 +3,7 @@ recording; whether its messages have the configured format, and which harmful se
 show.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -24,9 +25,11 @@ from lakehouse.sources.kafka_admin import Topic, list_topics, topic_settings
 from lakehouse.sources.live.servers import server_of
 from lakehouse.sources.live.tables import listed
 from lakehouse.sources.recording import read_recording
+from lakehouse.sources.server_sql import Asks, variables
 from lakehouse.sources.storage_tree import read_tree
 
 DAY_MS = 86_400_000
+CHANGE = "change it at the server, or say what the text names in the source's YAML"
 RECORDS = 50_000  # of a recording that are sampled
 FILES = 200  # of a storage sink that are sampled
 
@@ -48,11 +51,11 @@ def source_findings(name: str, source: SourceConfig) -> Iterator[Finding]:
             )
             yield from _message_findings(name, source, messages)
     if source.database is not None:
-        yield _database_finding(name, source)
+        yield from _database_findings(name, source)
 
 
-def _database_finding(name: str, source: SourceConfig) -> Finding:
-    """Whether the source's database answers with a place in the feed's order, and what it has."""
+def _database_findings(name: str, source: SourceConfig) -> Iterator[Finding]:
+    """Whether the source's database answers with a place in the feed's order, what it has, and how it logs."""
     settings = database_settings(source)
     try:
         with connect(settings) as held, server_of(held) as server:
@@ -61,10 +64,25 @@ def _database_finding(name: str, source: SourceConfig) -> Finding:
             if order != "arrival" or FORMATS[source.format].logged is None:
                 with server.moment(held, first=False) as moment:
                     place_in(source.format, order, moment.place, name)
+            logs = list(_log_findings(source, held, settings.address))
     except LakehouseError as error:
-        return error_finding("database", settings.address, error)
+        yield error_finding("database", settings.address, error)
+        return
     there = f"{server.name}, {counted(len(tables), 'table')} (about {size(sum(one.size for one in tables))})"
-    return Finding("database", settings.address, OK, f"{there}: `lakehouse snapshot {name}` reads them")
+    yield Finding("database", settings.address, OK, f"{there}: `lakehouse snapshot {name}` reads them")
+    yield from logs
+
+
+def _log_findings(source: SourceConfig, held: Asks, address: str) -> Iterator[Finding]:
+    """The server's settings of its binlog that cost the feed something; of a decoder's option that says the
+    same, `validate` warns.
+    """
+    harmful = FORMATS[source.format].harmful_settings
+    said = source.decoder_options().get("binlog_transaction_compression") == "true"
+    for name, value in variables(held, [name for name in harmful if name.startswith("binlog_")]).items():
+        is_said = said and name in ("binlog_transaction_compression", "binlog_legacy_event_pos")
+        if re.fullmatch(harmful[name].harmful, value, re.I) and not is_said:
+            yield Finding("database", address, WARN, f"{name} is {value}: {harmful[name].cost}", fix=CHANGE)
 
 
 def _kafka_findings(name: str, source: SourceConfig) -> Iterator[Finding]:

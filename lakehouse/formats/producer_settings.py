@@ -7,6 +7,9 @@ from lakehouse.formats.row import Setting
 Settings = dict[str, Setting]
 
 BINLOG: Settings = {
+    "binlog_format": Setting(
+        None, "statement|mixed", "changes of rows may come as statements, which nothing here executes"
+    ),
     "binlog_row_image": Setting(
         None,
         "minimal|noblob",
@@ -100,6 +103,10 @@ CANAL_PROTOBUF: Settings = {
         "all rows of a transaction have one place: of several messages each numbers its own",
     )
 }
+_ONE_PLACE = (
+    "all rows of a transaction have one place, and only provide.transaction.metadata=true tells their order, "
+    "with `options: {binlog_transaction_compression: true}`"
+)
 DEBEZIUM: Settings = {
     "event.processing.failure.handling.mode": Setting(
         None, "warn|skip|ignore", "events that the connector can't process are left out"
@@ -163,12 +170,6 @@ DEBEZIUM: Settings = {
     "replace.null.with.default": Setting(
         "true", "true", "NULL in a column with a default becomes the default"
     ),
-    "binlog_transaction_compression": Setting(
-        None,
-        "on|1|true",
-        (
-            "all rows of a transaction have one place, and only provide.transaction.metadata=true "
-            "tells their order"
-        ),
-    ),
+    "binlog_transaction_compression": Setting(None, "on|1|true", _ONE_PLACE),
+    "binlog_legacy_event_pos": Setting(None, "off|0|false", _ONE_PLACE),
 }

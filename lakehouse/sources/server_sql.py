@@ -1,5 +1,6 @@
 """SQL for a source's database: names, literals, what it is, and where its binlog ends."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from lakehouse.errors import EnvironmentError_, LakehouseError
@@ -47,6 +48,13 @@ def text(cell: bytes | None) -> str:
 def version_of(database: Asks) -> str:
     """The server's version, as it says it."""
     return text(database.ask("SELECT VERSION()")[0][0])
+
+
+def variables(database: Asks, names: Collection[str]) -> dict[str, str]:
+    """The server's own values of those variables that it has."""
+    listed = ", ".join(literal(name) for name in sorted(names))
+    rows = database.ask(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed})") if names else []
+    return {text(name): text(value) for name, value in rows}
 
 
 def is_tidb(version: str) -> bool:

@@ -312,6 +312,9 @@ def test_a_mode_that_the_yaml_does_not_say_is_told(tmp_path: Path, said: str, st
     )
 
 
+COMPRESSION = "binlog_transaction_compression"
+
+
 def test_a_source_s_database_says_what_a_snapshot_would_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,14 +328,23 @@ def test_a_source_s_database_says_what_a_snapshot_would_read(
         text = f"recording: {recording}\ndatabase: {place}\nformat: "
         fits = configured(tmp_path / "a", f"{text}debezium\n")
         other = configured(tmp_path / "b", f"{text}ticdc-open\ntime_zone: UTC\n")
-        found = told(doctor(fits, quiet, no_session), "database")
+        numbered = configured(tmp_path / "c", f"{text}debezium\noptions: {{{COMPRESSION}: true}}\n")
+        found, *logs = told(doctor(fits, quiet, no_session), "database")
+        said = told(doctor(numbered, quiet, no_session), "database")
+        run_program("mariadb", server, given=b"SET GLOBAL binlog_row_image = MINIMAL; ")
+        minimal = told(doctor(numbered, quiet, no_session), "database")
         wrong = told(doctor(other, quiet, no_session), "database")
     gone = told(doctor(fits, quiet, no_session), "database")
 
-    ((_, state, says),) = found
+    _, state, says = found
     assert state == "ok"
     assert says.startswith("MariaDB, 1 table (about 16")
     assert says.endswith("`lakehouse snapshot shop` reads them")
     assert [state for _, state, _ in (*wrong, *gone)] == ["fail", "fail"]
     assert "expected a TSO, as the source's feed has" in wrong[0][2]
-    assert "hunter2" not in str((found, wrong, gone))
+    assert [(state, text.partition(",")[0]) for _, state, text in logs] == [
+        ("warn", "binlog_legacy_event_pos is OFF: all rows of a transaction have one place")
+    ]
+    assert [state for _, state, _ in said] == ["ok"]
+    assert [text for _, state, text in minimal if state == "warn"][0].startswith("binlog_row_image is MINIMAL: ")
+    assert "hunter2" not in str((found, logs, wrong, gone))
