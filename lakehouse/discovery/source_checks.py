@@ -55,7 +55,7 @@ def source_findings(name: str, source: SourceConfig) -> Iterator[Finding]:
 
 
 def _database_findings(name: str, source: SourceConfig) -> Iterator[Finding]:
-    """Whether the source's database answers with a place in the feed's order, what it has, and how it logs."""
+    """Whether a source's database answers with a place in the feed's order, what it has, and how it logs."""
     settings = database_settings(source)
     try:
         with connect(settings) as held, server_of(held) as server:

@@ -346,5 +346,7 @@ def test_a_source_s_database_says_what_a_snapshot_would_read(
         ("warn", "binlog_legacy_event_pos is OFF: all rows of a transaction have one place")
     ]
     assert [state for _, state, _ in said] == ["ok"]
-    assert [text for _, state, text in minimal if state == "warn"][0].startswith("binlog_row_image is MINIMAL: ")
+    assert any(
+        text.startswith("binlog_row_image is MINIMAL: ") for _, state, text in minimal if state == "warn"
+    )
     assert "hunter2" not in str((found, logs, wrong, gone))
