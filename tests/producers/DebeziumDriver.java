@@ -1,6 +1,6 @@
-import io.debezium.engine.ChangeEvent;
 import io.debezium.engine.DebeziumEngine;
-import io.debezium.engine.format.Connect;
+import io.debezium.engine.ChangeEvent;
+import io.debezium.embedded.Connect;
 import java.io.FileReader;
 import java.io.FileWriter;
 import java.io.PrintWriter;
