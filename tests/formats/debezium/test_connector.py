@@ -506,14 +506,17 @@ def test_a_row_that_an_old_connector_read_in_a_snapshot_is_no_insert(
 MYSQL_GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
 
 
-def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() -> None:
-    """binlog_transaction_compression: its row events have one place, and `row` begins anew in each."""
+@pytest.mark.parametrize("id_", [MYSQL_GTID, "0-7-43"])
+def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it(id_: str) -> None:
+    """Its row events have one place, and `row` begins anew in each: so do those of a MariaDB with
+    binlog_legacy_event_pos=OFF.
+    """
     silver = Memory("debezium", {"binlog_transaction_compression": "true"}, tidb=False)
 
     silver.add(
         message(
             row(op, before, after, row=0)
-            | {"transaction": {"id": "g:1", "total_order": number, "data_collection_order": number}},
+            | {"transaction": {"id": id_, "total_order": number, "data_collection_order": number}},
             {"id": 1},
         )
         for number, (op, before, after) in enumerate(
