@@ -21,7 +21,7 @@ from lakehouse.events import Message, Position
 from lakehouse.formats import FORMATS
 from lakehouse.lineage import History
 from tests.oracle.check import Judged, compare, options_of, told
-from tests.oracle.database import Database, Name
+from tests.oracle.database import Cells, Database, Table
 from tests.oracle.generate import Maker
 from tests.oracle.losses import lost
 from tests.oracle.program import CHARSET, Program, Step
@@ -69,7 +69,7 @@ class Playing:
         runner = self.runner
         self.runner.database.resume(self.names, self.runner.program.strict)
         for name, table in runner.tables.items():
-            if any(lost("debezium", {"before": row, "of": table}) for row in table.rows):
+            if any(lost_in_snapshot(row, table) for row in table.rows):
                 self._step(self.maker.shaper.drop([name]))
         runner.tables = {
             name: replace(table, unknown=frozenset(), maybe=False, computed=False)
@@ -95,7 +95,7 @@ class Playing:
     def _life(self, begin: Place, end: Place, first: int, last: int) -> Iterator[tuple[Place, State]]:
         states = [(place, state) for place, state in self.runner.placed if begin <= place <= end]
         if not states or any(
-            lost("debezium", {"before": row, "of": table})
+            lost_in_snapshot(row, table)
             for table in states[0][1].values()
             for row in table.rows
         ):
@@ -109,6 +109,13 @@ class Playing:
         for place, state in states:
             if place == begin or self.runner.times[place] < limit:
                 yield place, state
+
+
+def lost_in_snapshot(row: Cells, table: Table) -> bool:
+    """Values that the connector's query does not read as they are: of a FLOAT six digits come."""
+    floats = [row[column.name]["value"] for column in table.columns if column.base == "float"]
+    short = all(one is None or float(f"{float(one):.6g}") == float(one) for one in floats)
+    return not short or lost("debezium", {"before": row, "of": table}) is not None
 
 
 # statements that the connector's parser misreads so that it dies at the next row
@@ -181,12 +188,12 @@ def judge_live(memory: Memory, messages: Sequence[Message], cuts: Sequence[int],
         if behind == len(ends):
             continue
         for playing in played:
-            found = [(place, state) for place, state in playing.states() if place <= ends[behind]]
-            if not found or judged[playing.runner.seed].wrong:
-                continue
-            if playing.ends and not any(low <= ends[behind] <= high for low, high, *_ in playing.lives):
+            last = max((p for p, _ in playing.runner.placed if p <= ends[behind]), default=None)
+            state = dict(playing.states()).get(last) if last else None
+            lives = any(low <= ends[behind] <= high for low, high, *_ in playing.lives)
+            if state is None or not lives or judged[playing.runner.seed].wrong:
                 continue
             with told(judged[playing.runner.seed]):
-                compare(Part(memory, playing.names), before, found[-1][1], judged[playing.runner.seed])
+                compare(Part(memory, playing.names), before, state, judged[playing.runner.seed])
     for playing in played:
         yield playing, judged[playing.runner.seed]
