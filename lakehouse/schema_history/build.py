@@ -52,7 +52,7 @@ def build(
     of the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
-    records = sorted(map(with_created_schema, records), key=lambda record: record.position)
+    records = sorted(map(with_created_schema, _once(records)), key=lambda record: record.position)
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
     spelling = Spelling(sightings.names(), records, lives.has_rows_between)
     whole, taken = set(snapshots), dict[Name, Taken]()
@@ -70,6 +70,20 @@ def build(
             step.position: times[step.position] for step in lineage.steps if step.position in times
         }
     return History(lives.lineages, problems)
+
+
+def _once(records: Iterable[Record]) -> Iterable[Record]:
+    """Each statement once: a Debezium connector that restarts sends it again with other columns than before,
+    or with none, for its own history may be ahead of the binlog then. The first that has columns stands.
+    """
+    told: dict[tuple[object, ...], Record] = {}
+    for number, record in enumerate(records):
+        is_statement = record.kind == "ddl" and record.ddl is not None
+        text = record.ddl if is_statement else number
+        key = (record.position, record.database, record.table, text)
+        if key not in told or (record.columns and not told[key].columns):
+            told[key] = record
+    return told.values()
 
 
 # Records of one position
