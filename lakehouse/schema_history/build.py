@@ -61,6 +61,7 @@ def build(
         contexts = [Context(record, lives, rules, spelling) for record in group]
         problems += _apply_position(position, contexts, taken, is_snapshot=position in whole)
     lives.adopt_unseen()
+    lives.settle_keys()
     for lineage in lives.live.values():
         _settle(lives, lineage)
     times = {record.position: record.commit_ts for record in records if record.commit_ts is not None}

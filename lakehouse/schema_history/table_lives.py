@@ -2,6 +2,7 @@
 the schemas that their first rows show.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
@@ -123,6 +124,21 @@ class Lives:
         the key of their own time: another table may have had the name, or this one another key.
         """
         return () if ddl is not None or schema.inferred else self.sightings.key_names(name)
+
+    def settle_keys(self) -> None:
+        """Where several tables have had one name, the key that messages name is that of each one's own
+        rows: of an exchange of names one table may have a key and the other none.
+        """
+        holders = Counter(
+            name for one in self.lineages for name in {interval.name for interval in one.intervals}
+        )
+        for lineage in self.lineages:
+            first = lineage.steps[0]
+            if first.ddl is None and not first.schema.inferred:
+                intervals = [(one.name, one.low, one.high) for one in lineage.intervals]
+                if any(holders[name] > 1 for name, *_ in intervals):
+                    shapes = (self.sightings.shape(*one) for one in intervals if self.sightings.maybe(*one))
+                    lineage.key_names = next((one.key_names for one in shapes if one and one.key_names), ())
 
     def drop(self, name: Name, position: Position) -> None:
         """End the table of a name, if there is one."""

@@ -1,7 +1,6 @@
 """A connector's settings, drawn at random, and a source's options as its YAML would say them."""
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +21,6 @@ def required(folder: Path, port: int, kind: str, release: str) -> dict[str, str]
     classes = "io.debezium.relational.history.FileDatabaseHistory"
     if not old:
         classes = "io.debezium.storage.file.history.FileSchemaHistory"
-    ssl = "disabled" if kind == "mysql" else "disable"
     return {
         "name": "shop",
         "connector.class": (
@@ -34,37 +32,63 @@ def required(folder: Path, port: int, kind: str, release: str) -> dict[str, str]
         "offset.storage.file.filename": str(folder / "offsets"),
         "offset.flush.interval.ms": "200",
         history: classes,
-        f"{history}.{'file.filename'}": str(folder / "history"),
+        f"{history}.file.filename": str(folder / "history"),
         "database.hostname": "127.0.0.1",
         "database.port": str(port),
         "database.user": "root",
         "database.password": "",
         "database.server.id": "5400",
-        "database.ssl.mode" if kind == "mysql" else "ssl.mode": ssl,
+        "database.ssl.mode": "disabled" if kind == "mysql" else "disable",
         "database.server.name" if old else "topic.prefix": "shop",
         "provide.transaction.metadata": "true",
         "include.schema.changes": "true",
         "skipped.operations": "none",
         "bigint.unsigned.handling.mode": "precise",
         "value.converter.replace.null.with.default": "false",
-        "value.converter.schemas.enable": "false",
-        "key.converter.schemas.enable": "false",
+        "key.converter.replace.null.with.default": "false",
         "poll.interval.ms": "50",
+        "snapshot.mode": "initial",
     }
 
 
 def drawn(chance: random.Random, kind: str, release: str) -> Drawn:
-    """One setting of each kind."""
+    """One setting of each kind that loses nothing that the programs have."""
     found = Drawn()
     settings, options = found.settings, found.options
-    settings["snapshot.mode"] = "initial"
+    number = tuple(map(int, release.split(".")[:2]))
     schemas = chance.random() < 0.4
     settings["value.converter.schemas.enable"] = str(schemas).lower()
     settings["key.converter.schemas.enable"] = str(chance.random() < 0.4).lower()
-    return found
-
-
-def overridden(found: Drawn, told: Mapping[str, str]) -> Drawn:
-    """With settings that a command line gives."""
-    found.settings.update(told)
+    if chance.random() < 0.4:
+        settings["decimal.handling.mode"] = options["decimal_handling_mode"] = "string"
+    times = ["adaptive_time_microseconds", "adaptive"]
+    times += ["microseconds"] if number >= (3, 0) else []
+    times += ["nanoseconds"] if number >= (3, 1) else []
+    times += ["isostring"] if number >= (3, 0) else []
+    settings["time.precision.mode"] = options["time_precision_mode"] = chance.choice(times)
+    binary = chance.choice(("bytes", "bytes", "base64", "hex"))
+    settings["binary.handling.mode"] = options["binary_handling_mode"] = binary
+    settings["tombstones.on.delete"] = str(chance.random() < 0.5).lower()
+    settings["bigint.unsigned.handling.mode"] = chance.choice(("precise", "precise", "long"))
+    if chance.random() < 0.3:
+        settings["column.propagate.source.type"] = ".*"
+    if chance.random() < 0.2:
+        settings["include.query"] = "true"
+    if chance.random() < 0.3:
+        settings["heartbeat.interval.ms"] = "300"
+    if chance.random() < 0.3:
+        settings["max.batch.size"] = chance.choice(("1", "7"))
+    if chance.random() < 0.3:
+        settings["enable.time.adjuster"] = "false"
+    if chance.random() < 0.2:
+        settings["key.converter"] = "org.apache.kafka.connect.storage.StringConverter"
+    if chance.random() < 0.2:
+        settings["header.converter"] = "org.apache.kafka.connect.json.JsonConverter"
+    if chance.random() < 0.2:
+        settings["snapshot.max.threads"] = "2"
+    if kind == "mariadb":
+        legacy = chance.random() < 0.5
+        found.server.append(f"--binlog-legacy-event-pos={'ON' if legacy else 'OFF'}")
+        if not legacy:
+            options["binlog_transaction_compression"] = "true"
     return found

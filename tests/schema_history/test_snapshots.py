@@ -414,3 +414,22 @@ def test_a_log_has_its_rows_in_the_type_that_a_snapshot_shows() -> None:
     log = silver.tables(silver.reach, options, clock)["d.a"]
 
     assert [row["v"] for row in log if row["id"] == 1 and row["_op"] != "delete"] == ["10", "11"]
+
+
+def test_tables_that_exchange_their_names_keep_their_own_keys() -> None:
+    """A snapshot's record tells no other key than the primary key, so messages are asked: of these rows."""
+    feed = Feed().table("k", 100).table("n", 100, key=()).row("k", "r", 100, 1, 10, "first")
+    for value, snapshot in ((10, "true"), (11, "last")):
+        source = {"db": "d", "table": "n", "file": feed.file, "pos": 100, "snapshot": snapshot, "server_id": 0}
+        feed._add("n", {"op": "r", "source": source, "after": {"id": 1, "v": value}}, None)
+    sql = "RENAME TABLE k TO x, n TO k, x TO n"
+    source = {"db": "d", "table": "k", "file": feed.file, "pos": 200, "server_id": 1}
+    feed._add("schema", {"source": source, "databaseName": "d", "ddl": sql}, None)
+
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+
+    assert memory.tables(memory.reach) == {
+        "d.k": [{"id": 1, "v": 10}, {"id": 1, "v": 11}],
+        "d.n": [{"id": 1, "v": 10}],
+    }
+    assert not memory.breaks
