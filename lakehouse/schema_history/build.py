@@ -189,8 +189,9 @@ def _apply_inferred(lives: Lives, record: Record) -> None:
 
 def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record]) -> None:
     """A complete full snapshot holds all there was: what came before it is gone, and so is a table that it
-    does not know.
+    does not know, be it that its database has none left.
     """
+    records = list(records)
     known = {
         (record.database, record.table): record
         for record in records
@@ -205,6 +206,7 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
         rule_on_snapshot(lineage, record).apply(lineage)
         _release(lineage)
     databases = {name[0] for name in known}
+    databases |= {one.database for one in records if dropped(one.ddl) in ("DATABASE", "SCHEMA")}
     for database in databases:
         for name in lives.present(position, database):
             if name[0] == database and name not in known:

@@ -61,7 +61,7 @@ def drawn(chance: random.Random, kind: str, release: str) -> Drawn:
     settings["key.converter.schemas.enable"] = str(chance.random() < 0.4).lower()
     if chance.random() < 0.4:
         settings["decimal.handling.mode"] = options["decimal_handling_mode"] = "string"
-    times = ["adaptive_time_microseconds", "adaptive"]
+    times = ["adaptive_time_microseconds"]
     times += ["microseconds"] if number >= (3, 0) else []
     times += ["nanoseconds"] if number >= (3, 1) else []
     times += ["isostring"] if number >= (3, 0) else []

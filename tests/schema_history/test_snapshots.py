@@ -217,6 +217,18 @@ def test_a_full_snapshot_drops_databases_and_is_known_by_it() -> None:
     assert feed.tables() == {"d.a": [{"id": 5, "v": 5}]}
 
 
+def test_a_full_snapshot_retires_the_tables_of_a_database_that_has_none_left() -> None:
+    """Its records name the database all the same: DROP DATABASE IF EXISTS, CREATE DATABASE."""
+    feed = first_snapshot()
+    for sql in ("DROP DATABASE IF EXISTS `d`", "CREATE DATABASE `d`"):
+        source = {"db": "d", "file": feed.file, "pos": 900, "snapshot": "true"}
+        feed._add("schema", {"source": source, "databaseName": "d", "ddl": sql}, None)
+    source = {"db": "other", "table": "t", "file": feed.file, "pos": 900, "snapshot": "last", "row": 0}
+    feed._add("t", {"op": "r", "source": source, "after": {"id": 1}}, {"id": 1})
+
+    assert list(feed.tables()) == ["other.t"]
+
+
 def test_what_a_snapshot_drops_first_is_there_until_it_is_complete() -> None:
     feed = first_snapshot().drop("TABLE", 900, "a").drop("TABLE", 900, "b").drop("DATABASE", 900)
     begun = feed.table("a", 900).row("a", "r", 900, 5, 5, "first").tables()
