@@ -34,6 +34,7 @@ from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
+NO_RECORD = "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
 # a table's snapshots so far: the lineage that each is of, and its place
 Taken = list[tuple[Lineage, Position]]
@@ -211,6 +212,9 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
         for name in lives.present(position, database):
             if name[0] == database and name not in known:
                 lives.drop(name, position)
+    for name, lineage in lives.live.items():
+        if name[0] not in databases and lineage.steps[-1].schema.columns:
+            lineage.incomplete.append((position, NO_RECORD))
 
 
 def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str]]:

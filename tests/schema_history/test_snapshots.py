@@ -229,6 +229,37 @@ def test_a_full_snapshot_retires_the_tables_of_a_database_that_has_none_left() -
     assert list(feed.tables()) == ["other.t"]
 
 
+def test_a_table_of_whose_database_a_full_snapshot_has_nothing_is_incomplete() -> None:
+    """It may be gone, or not be captured any more; connectors before 3 have no record of an empty database."""
+    feed = first_snapshot()
+    source = {"db": "other", "file": feed.file, "pos": 900, "snapshot": "true"}
+    feed._add("schema", {"source": source, "databaseName": "other", "ddl": "CREATE DATABASE `other`"}, None)
+    source = {"db": "other", "table": "t", "file": feed.file, "pos": 900, "snapshot": "last", "row": 0}
+    feed._add("t", {"op": "r", "source": source, "after": {"id": 1}}, {"id": 1})
+
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+
+    live = memory.history().live(memory.reach)
+    assert {name: one.incomplete_at(memory.reach) is None for name, one in live.items()} == {
+        ("d", "a"): False,
+        ("d", "b"): False,
+        ("other", "t"): True,
+    }
+
+
+def test_a_table_that_a_later_snapshot_finds_with_a_key_had_none_before() -> None:
+    feed = Feed().table("n", 100, key=())
+    for value, snapshot in ((10, "true"), (11, "last")):
+        source = {"db": "d", "table": "n", "file": feed.file, "pos": 100, "snapshot": snapshot, "server_id": 0}
+        feed._add("n", {"op": "r", "source": source, "after": {"id": 1, "v": value}}, None)
+    feed.table("n", 900, key=()).row("n", "r", 900, 1, 12, "last")
+
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+
+    before = (0, 1, 500, 0, 0, 0)
+    assert memory.tables(before) == {"d.n": [{"id": 1, "v": 10}, {"id": 1, "v": 11}]}
+
+
 def test_what_a_snapshot_drops_first_is_there_until_it_is_complete() -> None:
     feed = first_snapshot().drop("TABLE", 900, "a").drop("TABLE", 900, "b").drop("DATABASE", 900)
     begun = feed.table("a", 900).row("a", "r", 900, 5, 5, "first").tables()
