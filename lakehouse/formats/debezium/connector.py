@@ -229,7 +229,7 @@ def _place(
     row = source.row or 0
     if not half.key:
         row = message.offset << _PARTITION_BITS | message.partition
-    return (message.epoch, file_number(source.file), source.pos, SNAPSHOT, row)
+    return (message.epoch, file_number(source.file), _offset(source), SNAPSHOT, row)
 
 
 def _row_number(record: RowRecord, options: Mapping[str, str]) -> int:
@@ -353,7 +353,7 @@ def _parts(database: str, source: Source, change: TableChange | None, statement:
 
 def _position(message: Message, source: Source, phase: int) -> Position:
     """The position of a statement: always row 0."""
-    offset = _streamed(source) if phase == STREAMED else source.pos
+    offset = _streamed(source) if phase == STREAMED else _offset(source)
     return (message.epoch, file_number(source.file), offset, phase, 0, 0)
 
 
@@ -363,4 +363,17 @@ def _streamed(source: Source) -> int:
     """
     if not source.pos:
         raise DecodeError("position", "source.pos: expected the event's offset in the binlog, got none")
+    return _offset(source)
+
+
+def _offset(source: Source) -> int:
+    """An offset in the binlog. MySQL's connector makes negative ones of the row events of a MariaDB that writes
+    none into them.
+    """
+    if source.pos < 0:
+        raise DecodeError(
+            "position",
+            "source.pos: expected the event's offset in the binlog, got a negative number: set "
+            "binlog_legacy_event_pos=ON at the MariaDB, or use its own connector",
+        )
     return source.pos

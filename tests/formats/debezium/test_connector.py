@@ -706,6 +706,12 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
             "source.pos: expected the event's offset in the binlog, got none",
         ),
         (
+            row("c", None, {"id": 1}, pos=-46),
+            "position",
+            "source.pos: expected the event's offset in the binlog, got a negative number: set "
+            "binlog_legacy_event_pos=ON at the MariaDB, or use its own connector",
+        ),
+        (
             row("c", None, {"g": {"wkb": 1}}),
             "value",
             "column g: expected a geometry, a vector, or a date or time in parts, got another structure",
