@@ -2,137 +2,46 @@
 database.
 
     python -m tests.producers debezium --programs 20 --seed 1 --release 3.4.0.Final --kind mariadb
+    python -m tests.producers debezium --release 1.9.7.Final --kind mysql --server mysql --restarts
 
 A run starts a server, runs the first part of each program, starts a connector whose settings are the seed's
-own (tests/producers/debezium_settings.py), and runs the rest, with the connector killed and started on the
-way. Gold is compared at every commit behind the snapshot with the whole feed, and at watermarks with what had
-come by then.
+own (debezium_settings.py), and runs the rest. With --restarts the connector is stopped or killed on the way.
+One that dies of a statement begins anew with a snapshot, without its offsets. Gold is compared at every
+commit behind a snapshot with the whole feed, and at watermarks with the records that had come by then: a
+table that is called exact is the database's, and one that is not has a true reason.
+
+What the connector sent stays in the folder --work, with the truth (run.pickle).
 """
 
+import argparse
+import pickle
 import random
 import re
+import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message, Position
-from lakehouse.formats import FORMATS
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.schema_history.build import NO_RECORD
-from tests.oracle.check import Judged, compare, options_of, told
-from tests.oracle.database import Cells, Database, Table
-from tests.oracle.generate import Maker
-from tests.oracle.losses import lost
-from tests.oracle.program import CHARSET, Program, Step
-from tests.oracle.runner import Event, State
+from tests.oracle.check import Judged, compare, told
+from tests.oracle.database import Database
+from tests.oracle.program import CHARSET, ZONE
+from tests.oracle.runner import State
 from tests.producers.connector import Connector
-from tests.producers.debezium_settings import Drawn, drawn
-from tests.producers.judging import Place, PlacedRunner, end_of_binlog
+from tests.producers.debezium_programs import Playing
+from tests.producers.debezium_settings import Drawn, drawn, required
+from tests.producers.judging import Place, end_of_binlog
+from tests.servers.mariadb import MariaDb, start_mariadb
+from tests.servers.mysql import start_mysql
 from tests.support.engine import Memory
 
-
-class Playing:
-    """A program that is run in parts, interleaved with others. `gaps`: places between which nothing is
-    compared, since the connector had died.
-    """
-
-    def __init__(self, database: Database, seed: int, release: str) -> None:
-        self.release = release
-        self.chance = random.Random(f"{seed} program")
-        strict, raw = self.chance.random() < 0.5, self.chance.random() < 0.25
-        program = Program(seed, strict, database=f"p{seed}", raw=raw, server=database.dialect.rules)
-        self.runner = PlacedRunner(database, program)
-        self.names = database.names
-        self.maker = Maker(self.chance, self.runner)
-        self.left = self.chance.choice((8, 15, 25, 40))
-        self.ends: list[Place] = []
-        self.lives: list[tuple[Place, Place, int, int]] = []
-
-    def play(self, count: int) -> None:
-        self.runner.database.resume(self.names, self.runner.program.strict)
-        for _ in range(min(count, self.left)):
-            for step in self.maker.next():
-                self._step(step)
-        self.left -= min(count, self.left)
-
-    def _step(self, step: Step) -> None:
-        """Without what the connector is known to die of, or to lose."""
-        if any(re.search(one, step.get("ddl", ""), re.S | re.I) for one in DEADLY):
-            return
-        if "rows" in step:
-            step = {"rows": [sql for sql in step["rows"] if not re.search(LOST, sql)]}
-        self.runner.step(step)
-        self.ends.append(end_of_binlog(self.runner.database))
-
-    def snapshot(self) -> None:
-        """From here on all cells are told. A snapshot with such values may break off."""
-        runner = self.runner
-        self.runner.database.resume(self.names, self.runner.program.strict)
-        for name, table in runner.tables.items():
-            if any(lost_in_snapshot(self.release, row, table) for row in table.rows):
-                self._step(self.maker.shaper.drop([name]))
-        runner.tables = {
-            name: replace(table, unknown=frozenset(), maybe=False, computed=False)
-            for name, table in runner.tables.items()
-        }
-        self.events = len(runner.events)
-
-    def snapshot_at(self, place: Place) -> None:
-        """The connector's snapshot is read there."""
-        self.place, runner = place, self.runner
-        runner.placed.append((place, dict(runner.tables)))
-        runner.times[place] = runner.ts
-        self.ends.append(place)
-
-    def told_until(self, place: Place) -> None:
-        """A connector's life, from its snapshot on, has ended there."""
-        self.lives.append((self.place, place, self.events, len(self.runner.events)))
-
-    def states(self) -> list[tuple[Place, State]]:
-        """Those that are compared: of each life from the snapshot on, up to the first value that is lost."""
-        return [one for life in self.lives for one in self._life(*life)]
-
-    def _life(self, begin: Place, end: Place, first: int, last: int) -> Iterator[tuple[Place, State]]:
-        states = [(place, state) for place, state in self.runner.placed if begin <= place <= end]
-        if not states or any(
-            lost_in_snapshot(self.release, row, table)
-            for table in states[0][1].values()
-            for row in table.rows
-        ):
-            return
-        cut = [
-            event["commit_ts"]
-            for event in self.runner.events[first:last]
-            if event["kind"] == "row" and lost_of(self.release, event)
-        ]
-        limit = min(cut, default=2**63)
-        for place, state in states:
-            if place == begin or self.runner.times[place] < limit:
-                yield place, state
-
-
-def lost_of(release: str, event: Event) -> str | None:
-    """What a release loses of a row's event: connectors before 2.6 misread negative times."""
-    if release < "2.6":
-        for side in ("before", "after"):
-            for name, cell in event.get(side, {}).items():
-                if event["of"].column(name).base == "time" and str(cell["value"] or "").startswith("-"):
-                    return "a negative TIME"
-    return lost("debezium", event)
-
-
-def lost_in_snapshot(release: str, row: Cells, table: Table) -> bool:
-    """Values that the connector's query does not read as they are: of a FLOAT six digits come."""
-    floats = [row[column.name]["value"] for column in table.columns if column.base == "float"]
-    short = all(one is None or float(f"{float(one):.6g}") == float(one) for one in floats)
-    return not short or lost_of(release, {"before": row, "of": table}) is not None
-
-
-# statements that the connector's parser misreads so that it dies at the next row
-DEADLY = (r"RENAME COLUMN .*RENAME COLUMN", r"CHANGE .*CHANGE ", r"\bx''")
-LOST = r"'0000|-00[-' ]"
+SERVERS = {"mariadb": start_mariadb, "mysql": start_mysql}
+BINLOG = ("--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--default-time-zone=+08:00")
 
 
 class Sure(History):
@@ -194,9 +103,12 @@ def judge_run(memory: Memory, played: Sequence[Playing]) -> Iterator[tuple[Playi
         yield playing, judged
 
 
-def judge_live(memory: Memory, messages: Sequence[Message], cuts: Sequence[int], played: Sequence[Playing]) -> Iterator[tuple[Playing, Judged]]:
+def judge_live(
+    memory: Memory, messages: Sequence[Message], cuts: Sequence[int], run: "Run"
+) -> Iterator[tuple[Playing, Judged]]:
     """Each program at the watermarks that the messages so far make."""
-    ends = sorted({place for one in played for place in (*one.ends, *(p for p, _ in one.runner.placed))})
+    played = run.played
+    ends = sorted({*run.ends, *(place for one in played for place in (*one.ends, *one.runner.times))})
     judged = {one.runner.seed: Judged() for one in played}
     before, done = memory.watermark, 0
     for cut in cuts:
@@ -205,18 +117,143 @@ def judge_live(memory: Memory, messages: Sequence[Message], cuts: Sequence[int],
         if memory.watermark <= before:
             continue
         before = memory.watermark
-        behind = bisect_right(ends, (before[1], before[2]))
-        if before[3] == 0:  # a snapshot
-            behind -= ends[behind - 1] == before[1:3] if behind else 0
-        if behind == len(ends):
-            continue
+        behind = bisect_right(ends, before[1:3])
+        behind -= before[3] == 0 and ends[behind - 1] == before[1:3]  # a snapshot's own place
         for playing in played:
-            last = max((p for p, _ in playing.runner.placed if p <= ends[behind]), default=None)
-            state = dict(playing.states()).get(last) if last else None
-            lives = any(low <= ends[behind] <= high for low, high, *_ in playing.lives)
-            if state is None or not lives or judged[playing.runner.seed].wrong:
-                continue
-            with told(judged[playing.runner.seed]):
-                compare(Part(memory, playing.names), before, state, judged[playing.runner.seed])
+            state = state_at(playing, ends[behind])
+            if state is not None and not judged[playing.runner.seed].wrong:
+                with told(judged[playing.runner.seed]):
+                    part = Part(memory, playing.names)
+                    compare(part, before, state, judged[playing.runner.seed])  # type: ignore[arg-type]
     for playing in played:
         yield playing, judged[playing.runner.seed]
+
+
+def state_at(playing: Playing, end: Place) -> State | None:
+    """The program's tables where the binlog ended there; None where nothing is compared."""
+    last = max((place for place, _ in playing.runner.placed if place <= end), default=None)
+    lives = any(low <= end <= high for low, high, *_ in playing.lives)
+    return dict(playing.states()).get(last) if lives and last is not None else None
+
+
+class Run:
+    """Programs and a connector beside them, on one server."""
+
+    def __init__(self, server: MariaDb, folder: Path, told: argparse.Namespace, settings: Drawn) -> None:
+        self.database, self.folder = Database(server.port), folder
+        self.chance, self.restarts = random.Random(f"{told.seed} run"), told.restarts
+        self.marks = 0
+        self.database.run("CREATE DATABASE marks")
+        self.database.run("CREATE TABLE marks.m (n INT PRIMARY KEY, t VARCHAR(50))")
+        needed = required(folder, server.port, told.kind, told.release)
+        self.connector = Connector(folder, told.release, told.kind, {**needed, **settings.settings})
+        seeds = range(told.seed, told.seed + told.programs)
+        self.played = [Playing(self.database, seed, told.release) for seed in seeds]
+        self.ends: list[Place] = []
+
+    def play(self) -> None:
+        for one in self.played:
+            one.play(one.left // 3)
+        reached = self._begin()
+        while any(one.left for one in self.played):
+            for one in self.played:
+                one.play(self.chance.choice((1, 2, 4)))
+            mark = self._mark()
+            try:
+                self.connector.wait(mark)
+            except EnvironmentError_ as died:
+                self._died(died, reached)
+                reached = self._begin()
+                continue
+            reached = end_of_binlog(self.database)
+            if self.restarts and self.chance.random() < 0.3:
+                self.connector.stop(at_once=self.chance.random() < 0.7)
+                self.connector.start()
+        for one in self.played:
+            one.told_until(reached)
+        self.connector.stop()
+
+    def _mark(self) -> bytes:
+        """A row that tells how far the connector has come."""
+        self.marks += 1
+        self.database.run(f"INSERT INTO marks.m VALUES ({self.marks}, 'mark-{self.marks}-')")
+        self.ends.append(end_of_binlog(self.database))
+        return f"mark-{self.marks}-".encode()
+
+    def _begin(self) -> Place:
+        """A connector's start with a snapshot, behind which it has come."""
+        for one in self.played:
+            one.snapshot()
+        mark = self._mark()
+        for one in self.played:
+            one.snapshot_at(self.ends[-1])
+        self.connector.start()
+        self.connector.wait(mark)
+        self.connector.wait(self._mark())
+        return self.ends[-1]
+
+    def _died(self, error: EnvironmentError_, reached: Place) -> None:
+        """What it was, for the log; nothing is compared between there and the next snapshot."""
+        text = (self.folder / "connector.log").read_text(errors="replace")
+        causes = re.findall("Caused by: .*", text) or [str(error)]
+        print(f"    the connector died: {causes[-1][:300]}", flush=True)
+        for one in self.played:
+            one.told_until(reached)
+        self.connector.stop()
+        for name in ("connector.log", "offsets", "history"):
+            (self.folder / name).rename(self.folder / f"{name}.{self.marks}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The number of programs that are wrong."""
+    told = _options(arguments)
+    settings = drawn(random.Random(told.seed), told.kind, told.release, told.server)
+    for name, value in (one.split("=", 1) for one in told.set):
+        settings.settings[name] = value
+    settings.options.update(one.split("=", 1) for one in told.option)
+    settings.server += told.mysqld
+    print(f"{told.kind} {told.release} on {told.server}: {settings}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        server = SERVERS[told.server](
+            Path(folder) / "server", *BINLOG, "--skip-grant-tables=0", *settings.server
+        )
+        with server as started:
+            run = Run(started, told.work or Path(folder) / "connector", told, settings)
+            run.play()
+            options = {"time_zone": ZONE, "server": run.database.dialect.rules, "charset": CHARSET}
+        return judged(run, {**options, **settings.options})
+
+
+def judged(run: Run, options: dict[str, str]) -> int:
+    """Print what is wrong, and how much was compared."""
+    sent = run.connector.sent
+    states = [(one.runner.seed, one.names, one.states(), one.ends, one.lives) for one in run.played]
+    (run.folder / "run.pickle").write_bytes(pickle.dumps((sent, options, states)))
+    cuts = [*sorted(run.chance.sample(range(1, len(sent)), min(25, len(sent) - 1))), len(sent)]
+    whole = Memory("debezium", options, tidb=False).add(sent)
+    live = judge_live(Memory("debezium", options, tidb=False), sent, cuts, run)
+    wrong = set()
+    for what, found in (("whole", list(judge_run(whole, run.played))), ("live", list(live))):
+        for playing, one in found:
+            if one.wrong:
+                wrong.add(playing.runner.seed)
+                print(f"    {what}: program {playing.runner.seed}: {one.wrong[:900]}")
+        moments, tables = sum(one.watermarks for _, one in found), sum(one.tables for _, one in found)
+        print(f"    {what}: {moments:,} moments, {tables:,} tables compared")
+    print(f"    {len(run.played)} programs, {len(sent):,} records, wrong: {sorted(wrong) or 'none'}")
+    return len(wrong)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.producers debezium", description=__doc__)
+    parser.add_argument("--programs", type=int, default=20, help="how many")
+    parser.add_argument("--seed", type=int, default=1, help="of the first one, and of the settings")
+    parser.add_argument("--release", default="3.4.0.Final", help="of the connector")
+    parser.add_argument("--kind", choices=("mysql", "mariadb"), default="mariadb", help="of the connector")
+    parser.add_argument("--server", choices=tuple(SERVERS), default="mariadb")
+    parser.add_argument("--restarts", action="store_true", help="stop and kill the connector on the way")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of the connector")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the source")
+    parser.add_argument("--mysqld", action="append", default=[], metavar="--NAME=VALUE", help="of the server")
+    parser.add_argument("--work", type=Path, help="a folder that keeps what the connector wrote")
+    return parser.parse_args(arguments)

@@ -38,7 +38,7 @@ def required(folder: Path, port: int, kind: str, release: str) -> dict[str, str]
         "database.user": "root",
         "database.password": "",
         "database.server.id": "5400",
-        "database.ssl.mode": "disabled" if kind == "mysql" else "disable",
+        "database.ssl.mode": "disabled" if kind == "mysql" or release < "3.1" else "disable",
         "database.server.name" if old else "topic.prefix": "shop",
         "provide.transaction.metadata": "true",
         "include.schema.changes": "true",
@@ -51,7 +51,7 @@ def required(folder: Path, port: int, kind: str, release: str) -> dict[str, str]
     }
 
 
-def drawn(chance: random.Random, kind: str, release: str) -> Drawn:
+def drawn(chance: random.Random, kind: str, release: str, server: str) -> Drawn:
     """One setting of each kind that loses nothing that the programs have."""
     found = Drawn()
     settings, options = found.settings, found.options
@@ -62,9 +62,7 @@ def drawn(chance: random.Random, kind: str, release: str) -> Drawn:
     if chance.random() < 0.4:
         settings["decimal.handling.mode"] = options["decimal_handling_mode"] = "string"
     times = ["adaptive_time_microseconds"]
-    times += ["microseconds"] if number >= (3, 0) else []
-    times += ["nanoseconds"] if number >= (3, 1) else []
-    times += ["isostring"] if number >= (3, 0) else []
+    times += ["microseconds", "isostring", "nanoseconds"] if number >= (3, 4) else []
     settings["time.precision.mode"] = options["time_precision_mode"] = chance.choice(times)
     binary = chance.choice(("bytes", "bytes", "base64", "hex"))
     settings["binary.handling.mode"] = options["binary_handling_mode"] = binary
@@ -86,9 +84,9 @@ def drawn(chance: random.Random, kind: str, release: str) -> Drawn:
         settings["header.converter"] = "org.apache.kafka.connect.json.JsonConverter"
     if chance.random() < 0.2:
         settings["snapshot.max.threads"] = "2"
-    if kind == "mariadb":
-        legacy = chance.random() < 0.5
-        found.server.append(f"--binlog-legacy-event-pos={'ON' if legacy else 'OFF'}")
-        if not legacy:
+    if server == "mariadb":
+        places = kind == "mysql" or chance.random() < 0.5
+        found.server.append(f"--binlog-legacy-event-pos={'ON' if places else 'OFF'}")
+        if not places:
             options["binlog_transaction_compression"] = "true"
     return found
