@@ -34,7 +34,9 @@ from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
-NO_RECORD = "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
+NO_RECORD = (
+    "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
+)
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
 # a table's snapshots so far: the lineage that each is of, and its place
 Taken = list[tuple[Lineage, Position]]

@@ -1,4 +1,4 @@
-"""Random programs that are run in parts, interleaved, beside a connector; and what it is known to lose of them."""
+"""Random programs that are run in parts beside a connector, and what it is known to lose of them."""
 
 import random
 import re

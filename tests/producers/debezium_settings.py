@@ -85,7 +85,7 @@ def drawn(chance: random.Random, kind: str, release: str, server: str) -> Drawn:
     if chance.random() < 0.2:
         settings["snapshot.max.threads"] = "2"
     if server == "mariadb":
-        places = kind == "mysql" or chance.random() < 0.5
+        places = kind == "mysql" or release < "3.4" or chance.random() < 0.5
         found.server.append(f"--binlog-legacy-event-pos={'ON' if places else 'OFF'}")
         if not places:
             options["binlog_transaction_compression"] = "true"

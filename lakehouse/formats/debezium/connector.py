@@ -367,13 +367,13 @@ def _streamed(source: Source) -> int:
 
 
 def _offset(source: Source) -> int:
-    """An offset in the binlog. MySQL's connector makes negative ones of the row events of a MariaDB that writes
-    none into them.
+    """An offset in the binlog. Connectors make negative ones of the row events of a MariaDB that writes none
+    into them; MariaDB's own of 3.4 takes that of their BEGIN.
     """
     if source.pos < 0:
         raise DecodeError(
             "position",
             "source.pos: expected the event's offset in the binlog, got a negative number: set "
-            "binlog_legacy_event_pos=ON at the MariaDB, or use its own connector",
+            "binlog_legacy_event_pos=ON at the MariaDB",
         )
     return source.pos

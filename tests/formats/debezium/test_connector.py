@@ -709,7 +709,7 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
             row("c", None, {"id": 1}, pos=-46),
             "position",
             "source.pos: expected the event's offset in the binlog, got a negative number: set "
-            "binlog_legacy_event_pos=ON at the MariaDB, or use its own connector",
+            "binlog_legacy_event_pos=ON at the MariaDB",
         ),
         (
             row("c", None, {"g": {"wkb": 1}}),
