@@ -34,6 +34,9 @@ from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
+NO_RECORD = (
+    "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
+)
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
 # a table's snapshots so far: the lineage that each is of, and its place
 Taken = list[tuple[Lineage, Position]]
@@ -52,7 +55,7 @@ def build(
     of the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
-    records = sorted(map(with_created_schema, records), key=lambda record: record.position)
+    records = sorted(map(with_created_schema, _once(records)), key=lambda record: record.position)
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
     spelling = Spelling(sightings.names(), records, lives.has_rows_between)
     whole, taken = set(snapshots), dict[Name, Taken]()
@@ -61,6 +64,7 @@ def build(
         contexts = [Context(record, lives, rules, spelling) for record in group]
         problems += _apply_position(position, contexts, taken, is_snapshot=position in whole)
     lives.adopt_unseen()
+    lives.settle_keys()
     for lineage in lives.live.values():
         _settle(lives, lineage)
     times = {record.position: record.commit_ts for record in records if record.commit_ts is not None}
@@ -70,6 +74,20 @@ def build(
             step.position: times[step.position] for step in lineage.steps if step.position in times
         }
     return History(lives.lineages, problems)
+
+
+def _once(records: Iterable[Record]) -> Iterable[Record]:
+    """Each statement once: a Debezium connector that restarts sends it again with other columns than before,
+    or with none, for its own history may be ahead of the binlog then. The first that has columns stands.
+    """
+    told: dict[tuple[object, ...], Record] = {}
+    for number, record in enumerate(records):
+        is_statement = record.kind == "ddl" and record.ddl is not None
+        text = record.ddl if is_statement else number
+        key = (record.position, record.database, record.table, text)
+        if key not in told or (record.columns and not told[key].columns):
+            told[key] = record
+    return told.values()
 
 
 # Records of one position
@@ -174,8 +192,9 @@ def _apply_inferred(lives: Lives, record: Record) -> None:
 
 def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record]) -> None:
     """A complete full snapshot holds all there was: what came before it is gone, and so is a table that it
-    does not know.
+    does not know, be it that its database has none left.
     """
+    records = list(records)
     known = {
         (record.database, record.table): record
         for record in records
@@ -190,10 +209,14 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
         rule_on_snapshot(lineage, record).apply(lineage)
         _release(lineage)
     databases = {name[0] for name in known}
+    databases |= {one.database for one in records if dropped(one.ddl) in ("DATABASE", "SCHEMA")}
     for database in databases:
         for name in lives.present(position, database):
             if name[0] == database and name not in known:
                 lives.drop(name, position)
+    for name, lineage in lives.live.items():
+        if name[0] not in databases and lineage.steps[-1].schema.columns:
+            lineage.incomplete.append((position, NO_RECORD))
 
 
 def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str]]:

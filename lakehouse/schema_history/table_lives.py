@@ -2,6 +2,7 @@
 the schemas that their first rows show.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
@@ -123,6 +124,31 @@ class Lives:
         the key of their own time: another table may have had the name, or this one another key.
         """
         return () if ddl is not None or schema.inferred else self.sightings.key_names(name)
+
+    def settle_keys(self) -> None:
+        """Where several tables have had one name, the key that messages name is that of each one's own
+        rows: of an exchange of names one table may have a key and the other none. So it is where a later
+        snapshot begins anew: the table may have been another one by then.
+        """
+        holders = Counter(
+            name for one in self.lineages for name in {interval.name for interval in one.intervals}
+        )
+        for lineage in self.lineages:
+            first = lineage.steps[0]
+            if first.ddl is not None or first.schema.inferred:
+                continue
+            end = next((step.position for step in lineage.steps[1:] if step.ddl is None), None)
+            if end or any(holders[one.name] > 1 for one in lineage.intervals):
+                lineage.key_names = self._key_of_rows(lineage, end)
+
+    def _key_of_rows(self, lineage: Lineage, end: Position | None) -> tuple[str, ...]:
+        for one in lineage.intervals:
+            high = min(filter(None, (one.high, end)), default=None)
+            if (end is None or one.low < end) and self.sightings.maybe(one.name, one.low, high):
+                shape = self.sightings.shape(one.name, one.low, high)
+                if shape is not None and shape.key_names:
+                    return shape.key_names
+        return ()
 
     def drop(self, name: Name, position: Position) -> None:
         """End the table of a name, if there is one."""

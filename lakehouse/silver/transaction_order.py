@@ -2,8 +2,9 @@
 share one place of the binlog, which no setting of the source has said.
 
 Both a row's number in its transaction and its position rise from row to row. A restarted connector goes back,
-in both. So a greater number at an equal or lower position shows a compressed transaction, whose row events
-have one place and count their rows from 0 each: rows may have been taken for one, or be out of order.
+in both. So a greater number at an equal or lower position shows a compressed transaction, or one of a
+MariaDB that writes no places into row events (binlog_legacy_event_pos=OFF): its row events have
+one place and count their rows from 0 each: rows may have been taken for one, or be out of order.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from lakehouse.events import DeadLetter, Message, Position, RowChange, Stored
 _FLAG = "tx="
 SHARED_PLACE = (
     "row: expected a place above that of the row before it in its transaction, got one that is not: where "
-    "the source compresses its binlog, say so in the source's options"
+    "the source compresses its binlog, or is a MariaDB with binlog_legacy_event_pos=OFF, say so in the "
+    "source's options (binlog_transaction_compression)"
 )
 
 

@@ -204,8 +204,9 @@ def _columns(name: Name, columns: list[GoldColumn], told: Sequence[Column], at: 
     )
     same(
         f"charsets, {what}",
-        [_charset(c.column.type) for c in columns],
-        [c.charset if c.base != "json" else None for c in told],
+        # a MariaDB's own CREATE TABLE has a JSON column as text
+        [_charset(c.column.type) for c, own in zip(columns, told, strict=True) if own.base != "json"],
+        [c.charset for c in told if c.base != "json"],
     )
 
 

@@ -101,7 +101,12 @@ class Database:
         for name in self.names:
             self.cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
             self.cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET {CHARSET} COLLATE utf8mb4_bin")
-        self.cursor.execute(f"USE `{database}`")
+        self.resume(self.names, strict)
+
+    def resume(self, names: tuple[str, str], strict: bool) -> None:
+        """The session that programs have in these databases."""
+        self.names = names
+        self.cursor.execute(f"USE `{names[0]}`")
         mode = STRICT if strict else ""
         # in place, a lax MariaDB turns NULL into the column's former default where a copy gives the type's
         # zero

@@ -217,6 +217,49 @@ def test_a_full_snapshot_drops_databases_and_is_known_by_it() -> None:
     assert feed.tables() == {"d.a": [{"id": 5, "v": 5}]}
 
 
+def test_a_full_snapshot_retires_the_tables_of_a_database_that_has_none_left() -> None:
+    """Its records name the database all the same: DROP DATABASE IF EXISTS, CREATE DATABASE."""
+    feed = first_snapshot()
+    for sql in ("DROP DATABASE IF EXISTS `d`", "CREATE DATABASE `d`"):
+        source = {"db": "d", "file": feed.file, "pos": 900, "snapshot": "true"}
+        feed._add("schema", {"source": source, "databaseName": "d", "ddl": sql}, None)
+    source = {"db": "other", "table": "t", "file": feed.file, "pos": 900, "snapshot": "last", "row": 0}
+    feed._add("t", {"op": "r", "source": source, "after": {"id": 1}}, {"id": 1})
+
+    assert list(feed.tables()) == ["other.t"]
+
+
+def test_a_table_of_whose_database_a_full_snapshot_has_nothing_is_incomplete() -> None:
+    """It may be gone, or not be captured any more; connectors before 3 have no record of an empty database."""
+    feed = first_snapshot()
+    source = {"db": "other", "file": feed.file, "pos": 900, "snapshot": "true"}
+    feed._add("schema", {"source": source, "databaseName": "other", "ddl": "CREATE DATABASE `other`"}, None)
+    source = {"db": "other", "table": "t", "file": feed.file, "pos": 900, "snapshot": "last", "row": 0}
+    feed._add("t", {"op": "r", "source": source, "after": {"id": 1}}, {"id": 1})
+
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+
+    live = memory.history().live(memory.reach)
+    assert {name: one.incomplete_at(memory.reach) is None for name, one in live.items()} == {
+        ("d", "a"): False,
+        ("d", "b"): False,
+        ("other", "t"): True,
+    }
+
+
+def test_a_table_that_a_later_snapshot_finds_with_a_key_had_none_before() -> None:
+    feed = Feed().table("n", 100, key=())
+    for value, snapshot in ((10, "true"), (11, "last")):
+        source = {"db": "d", "table": "n", "file": feed.file, "pos": 100, "snapshot": snapshot, "server_id": 0}
+        feed._add("n", {"op": "r", "source": source, "after": {"id": 1, "v": value}}, None)
+    feed.table("n", 900, key=()).row("n", "r", 900, 1, 12, "last")
+
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+
+    before = (0, 1, 500, 0, 0, 0)
+    assert memory.tables(before) == {"d.n": [{"id": 1, "v": 10}, {"id": 1, "v": 11}]}
+
+
 def test_what_a_snapshot_drops_first_is_there_until_it_is_complete() -> None:
     feed = first_snapshot().drop("TABLE", 900, "a").drop("TABLE", 900, "b").drop("DATABASE", 900)
     begun = feed.table("a", 900).row("a", "r", 900, 5, 5, "first").tables()
@@ -414,3 +457,22 @@ def test_a_log_has_its_rows_in_the_type_that_a_snapshot_shows() -> None:
     log = silver.tables(silver.reach, options, clock)["d.a"]
 
     assert [row["v"] for row in log if row["id"] == 1 and row["_op"] != "delete"] == ["10", "11"]
+
+
+def test_tables_that_exchange_their_names_keep_their_own_keys() -> None:
+    """A snapshot's record tells no other key than the primary key, so messages are asked: of these rows."""
+    feed = Feed().table("k", 100).table("n", 100, key=()).row("k", "r", 100, 1, 10, "first")
+    for value, snapshot in ((10, "true"), (11, "last")):
+        source = {"db": "d", "table": "n", "file": feed.file, "pos": 100, "snapshot": snapshot, "server_id": 0}
+        feed._add("n", {"op": "r", "source": source, "after": {"id": 1, "v": value}}, None)
+    sql = "RENAME TABLE k TO x, n TO k, x TO n"
+    source = {"db": "d", "table": "k", "file": feed.file, "pos": 200, "server_id": 1}
+    feed._add("schema", {"source": source, "databaseName": "d", "ddl": sql}, None)
+
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+
+    assert memory.tables(memory.reach) == {
+        "d.k": [{"id": 1, "v": 10}, {"id": 1, "v": 11}],
+        "d.n": [{"id": 1, "v": 10}],
+    }
+    assert not memory.breaks

@@ -22,7 +22,7 @@ from typing import Any
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import ROLLED_BACK, file_number, rules_of_gtid, server_of, undoes
+from lakehouse.formats.binlog import ROLLED_BACK, file_number, server_of, undoes
 from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import (
     NULL,
@@ -229,15 +229,16 @@ def _place(
     row = source.row or 0
     if not half.key:
         row = message.offset << _PARTITION_BITS | message.partition
-    return (message.epoch, file_number(source.file), source.pos, SNAPSHOT, row)
+    return (message.epoch, file_number(source.file), _offset(source), SNAPSHOT, row)
 
 
 def _row_number(record: RowRecord, options: Mapping[str, str]) -> int:
     """The row's number at its offset in the binlog; DecodeError where nothing tells it from equal rows of one
     statement.
 
-    In a compressed binlog (binlog_transaction_compression) all row events of a transaction have the same
-    offset, and `row` restarts in each: the row's number in the transaction, if sent, orders them. Elsewhere
+    In a compressed binlog (binlog_transaction_compression), and in that of a MariaDB that writes no offsets
+    into row events (binlog_legacy_event_pos=OFF), all row events of a transaction have the same offset, and
+    `row` restarts in each: the row's number in the transaction, if sent, orders them. Elsewhere
     it must not: a connector that restarts in the middle of a transaction counts the rest from 1 again (before
     3.6.1, DBZ-5127), and a row that is sent twice would have two places.
     """
@@ -256,13 +257,13 @@ def _row_number(record: RowRecord, options: Mapping[str, str]) -> int:
 
 def _is_compressed(transaction: str, source: Source, options: Mapping[str, str]) -> bool:
     """Whether a transaction is compressed. An id without GTID names the offset of BEGIN, which is that of the
-    rows where they are. MariaDB, whose ids are its GTIDs, does not compress them. Of MySQL's GTIDs nothing
-    tells it but the source's settings (lakehouse/silver/transaction_order.py finds where they are wrong).
+    rows where they are. Of GTIDs nothing tells it but the source's settings
+    (lakehouse/silver/transaction_order.py finds where they are wrong).
     """
     begin = begin_of(transaction)
     if begin is not None:
         return begin == (source.file, source.pos)
-    return options.get(COMPRESSION) == "true" and rules_of_gtid(transaction) != "mariadb"
+    return options.get(COMPRESSION) == "true"
 
 
 def _half(message: Message, op: str, half: Half) -> int:
@@ -352,7 +353,7 @@ def _parts(database: str, source: Source, change: TableChange | None, statement:
 
 def _position(message: Message, source: Source, phase: int) -> Position:
     """The position of a statement: always row 0."""
-    offset = _streamed(source) if phase == STREAMED else source.pos
+    offset = _streamed(source) if phase == STREAMED else _offset(source)
     return (message.epoch, file_number(source.file), offset, phase, 0, 0)
 
 
@@ -362,4 +363,17 @@ def _streamed(source: Source) -> int:
     """
     if not source.pos:
         raise DecodeError("position", "source.pos: expected the event's offset in the binlog, got none")
+    return _offset(source)
+
+
+def _offset(source: Source) -> int:
+    """An offset in the binlog. Connectors make negative ones of the row events of a MariaDB that writes none
+    into them; MariaDB's own of 3.4 takes that of their BEGIN.
+    """
+    if source.pos < 0:
+        raise DecodeError(
+            "position",
+            "source.pos: expected the event's offset in the binlog, got a negative number: set "
+            "binlog_legacy_event_pos=ON at the MariaDB",
+        )
     return source.pos

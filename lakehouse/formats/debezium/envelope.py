@@ -119,7 +119,7 @@ def _column(column: _Column) -> dict[str, Any]:
     text = type_text(
         column.typeName, column.length, column.scale, [_label(value) for value in column.enumValues or ()]
     )
-    if column.charsetName and not column.enumValues:
+    if column.charsetName:
         text += f" character set {column.charsetName}"
     told: dict[str, Any] = {"name": column.name, "type": text, "not_null": column.optional is False}
     return {**told, "comment": column.comment} if column.comment else told

@@ -29,7 +29,7 @@ _Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 class Source(msgspec.Struct):
     file: str = ""
-    pos: _Int64 = 0
+    pos: _Time = 0
     row: _Int64 | None = None
     db: str | None = None
     table: str | None = None

@@ -44,6 +44,7 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
         .where((F.col("batch") <= done.batch) & not_void(log))
         .collect()
     )
+    rows.sort(key=lambda row: row.batch)  # of a statement that was sent again the first counts
     told = without_late(((_record(row), row.batch) for row in rows), raised_floors(log))
     records = [*told.counted, *recorded(log)]
     changes = counted_changes(log, done.batch)

@@ -59,7 +59,8 @@ def test_schema_records_of_a_snapshot_are_no_ddl() -> None:
     assert {event.position[3] for event in snapshot} == {0}
     orders = next(event for event in snapshot if event.table == "orders" and event.columns)
     types = {column["name"]: column["type"] for column in orders.columns or ()}
-    assert (types["status"], types["total"]) == ("enum('new','paid','shipped','cancelled')", "decimal(12,2)")
+    labels = "enum('new','paid','shipped','cancelled') character set utf8mb4"
+    assert (types["status"], types["total"]) == (labels, "decimal(12,2)")
     assert orders.primary_key == ("id",)
     assert [(event.table, event.position[3:], bool(event.columns)) for event in streamed] == [
         ("customers", (1, 0, 0), True),
@@ -506,14 +507,17 @@ def test_a_row_that_an_old_connector_read_in_a_snapshot_is_no_insert(
 MYSQL_GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
 
 
-def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() -> None:
-    """binlog_transaction_compression: its row events have one place, and `row` begins anew in each."""
+@pytest.mark.parametrize("id_", [MYSQL_GTID, "0-7-43"])
+def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it(id_: str) -> None:
+    """Its row events have one place, and `row` begins anew in each: so do those of a MariaDB with
+    binlog_legacy_event_pos=OFF.
+    """
     silver = Memory("debezium", {"binlog_transaction_compression": "true"}, tidb=False)
 
     silver.add(
         message(
             row(op, before, after, row=0)
-            | {"transaction": {"id": "g:1", "total_order": number, "data_collection_order": number}},
+            | {"transaction": {"id": id_, "total_order": number, "data_collection_order": number}},
             {"id": 1},
         )
         for number, (op, before, after) in enumerate(
@@ -670,7 +674,7 @@ def test_a_table_that_a_signal_asked_for_is_shown_without_a_statement() -> None:
             ),
         ),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
-        (row("c", None, {"id": 1}, pos=-1), "value: Expected `int` >= 0 - at `$.source.pos`"),
+        ({"source": SOURCE | {"row": -1}, "op": "c", "after": {"id": 1}}, "value: Expected `int` >= 0 - at `$.source.row`"),
         (
             {"id": 1, "__op": "c"},
             (
@@ -700,6 +704,12 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
             row("d", {"id": 1}, None, pos=0),
             "position",
             "source.pos: expected the event's offset in the binlog, got none",
+        ),
+        (
+            row("c", None, {"id": 1}, pos=-46),
+            "position",
+            "source.pos: expected the event's offset in the binlog, got a negative number: set "
+            "binlog_legacy_event_pos=ON at the MariaDB",
         ),
         (
             row("c", None, {"g": {"wkb": 1}}),

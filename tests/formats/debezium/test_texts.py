@@ -72,7 +72,7 @@ def test_text_of_which_no_charset_is_known_is_as_it_comes() -> None:
 def test_a_charset_that_java_does_not_have_is_a_dead_letter_of_its_table(
     connector: str, charset: str, misread: bool
 ) -> None:
-    events = list(decode(created(charset, connector=connector), {}))
+    events = list(decode(created(charset, source={"connector": connector}), {}))
     told = [event for event in events if isinstance(event, SchemaChange | DeadLetter)]
     assert [(type(event), event.database, event.table) for event in told] == [
         (SchemaChange, "d", "t"),
@@ -80,10 +80,30 @@ def test_a_charset_that_java_does_not_have_is_a_dead_letter_of_its_table(
     ]
 
 
-def created(charset: str, **source: str) -> Any:
+def test_a_snapshots_labels_have_the_character_set_of_their_column() -> None:
+    """A binary column takes their bytes in it."""
+    source = SOURCE | {"row": 0, "snapshot": "true"}
+    schema = created("latin1", {"typeName": "ENUM", "enumValues": ["'é'"]}, source)
+    last = message(row("r", None, {"id": 1, "v": "é"}, snapshot="last"), {"id": 1})
+    altered = message(
+        {
+            "source": SOURCE | {"pos": 400},
+            "databaseName": "d",
+            "ddl": "ALTER TABLE t MODIFY v BLOB",
+            "tableChanges": [],
+        }
+    )
+    memory = Memory("debezium", {"server": "mariadb 11.4"}, tidb=False).add([schema, last, altered])
+    assert memory.tables(memory.reach) == {"d.t": [{"id": 1, "v": "6Q=="}]}
+
+
+_VARCHAR = {"typeName": "VARCHAR", "length": 9}
+
+
+def created(charset: str, type_: dict[str, Any] = _VARCHAR, source: dict[str, Any] | None = None) -> Any:
     columns = [
         {"name": "id", "typeName": "INT", "optional": False},
-        {"name": "v", "typeName": "VARCHAR", "length": 9, "charsetName": charset, "optional": True},
+        {"name": "v", "charsetName": charset, "optional": True, **type_},
     ]
     change = {
         "type": "CREATE",
@@ -92,7 +112,7 @@ def created(charset: str, **source: str) -> Any:
     }
     return message(
         {
-            "source": SOURCE | {"row": 0} | source,
+            "source": SOURCE | {"row": 0} | (source or {}),
             "databaseName": "d",
             "ddl": "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))",
             "tableChanges": [change],

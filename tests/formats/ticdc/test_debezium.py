@@ -198,7 +198,7 @@ def test_columns_of_a_schema_change_carry_lengths_and_labels() -> None:
         "decimal(10,3)",
         "bigint unsigned",
         "datetime(6)",
-        "enum('red','green','blue')",
+        "enum('red','green','blue') character set utf8mb4",
     )
     assert created[0].primary_key == ("id",)
 
