@@ -15,11 +15,11 @@ TABLES = 5
 Steps = Iterator[Step]
 
 
-def generate(database: Database, seed: int, *, name: str = "d") -> Runner:
+def generate(database: Database, seed: int, *, name: str = "d", kind: type[Runner] = Runner) -> Runner:
     """The program of a seed, run; its `program` holds the steps that had an effect."""
     chance = random.Random(f"{seed} program")
     strict, raw = chance.random() < 0.5, chance.random() < 0.25
-    runner = Runner(database, Program(seed, strict, database=name, raw=raw, server=database.dialect.rules))
+    runner = kind(database, Program(seed, strict, database=name, raw=raw, server=database.dialect.rules))
     maker = Maker(chance, runner)
     for _ in range(chance.choice((8, 15, 25, 40))):
         for step in maker.next():
