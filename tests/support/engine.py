@@ -227,7 +227,8 @@ class Memory:
             if change.key:
                 keys.setdefault((database, table, key), set()).add(place)
         moved = Counter((database, table) for (database, table, _), places in keys.items() if len(places) > 1)
-        return Spread(rows, self.statements, moved)
+        messages = {(one.position, one.ddl): (one.database, one.table) for one in self.records.values()}
+        return Spread(rows, self.statements, moved, messages)
 
     def ruled(self, rules: Rules) -> "Memory":
         """From now on DDLs are taken as these rules say."""
