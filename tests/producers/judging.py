@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.oracle.database import Database
 from tests.oracle.generate import generate
-from tests.oracle.program import Program, Step
+from tests.oracle.program import Program
 from tests.oracle.runner import Runner, State
 
 Place = tuple[int, int]  # number of the binlog's file, offset
@@ -18,13 +18,6 @@ class PlacedRunner(Runner):
         self.times: dict[Place, int] = {}
         self.begun = end_of_binlog(database)
         super().__init__(database, program)
-        self.clock = 1700000000
-
-    def step(self, step: Step) -> bool:
-        # a second apart: a statement that is run twice is not one that was sent twice
-        self.clock += 1
-        self.database.run(f"SET timestamp={self.clock}")
-        return super().step(step)
 
     def _commit(self) -> None:
         super()._commit()
