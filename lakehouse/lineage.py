@@ -19,6 +19,11 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.schema import GoldKeeps, TableSchema
 
 Name = tuple[str, str]
+# a producer that has mixed up names goes on so: rows behind a TRUNCATE have the same ones
+NAMES_MIXED = (
+    "an ALTER exchanged names of columns: some releases of its producer send the values that follow under "
+    "the wrong ones"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,11 @@ class Lineage:
         changes of a table that keeps its history.
         """
         cleared = self.cleared_at(position)
-        known = [entry for entry in (*self.incomplete, *more) if entry[0] <= position]
+        known = [
+            (max(place, cleared), why) if why == NAMES_MIXED else (place, why)
+            for place, why in (*self.incomplete, *more)
+            if place <= position
+        ]
         unknowable = [
             (step.position, effect.reason)
             for step in self.steps

@@ -41,12 +41,14 @@ class Decision(NamedTuple):
 class Rules:
     """The policies by table name, the decisions by (position, text) of the statement, and the tables whose
     log goes on when they are dropped and created again. `charset`: the server's default, where it is said.
+    `mixes_names`: the producer may mix up columns that exchange their names.
     """
 
     policies: Mapping[Name, Policy] = field(default_factory=dict)
     decisions: Mapping[tuple[Position, str], Decision] = field(default_factory=dict)
     logs: frozenset[Name] = frozenset()
     charset: str | None = None
+    mixes_names: bool = False
 
     def decision(self, position: Position, ddl: str | None) -> Decision | None:
         return self.decisions.get((position, ddl or ""))

@@ -49,7 +49,8 @@ class Upstream(NamedTuple):
     """What values depend on beside their types: the zone of TIMESTAMP text in DDL, and whose conversion rules
     hold (mysql, mariadb or tidb), of which version where that is said (`10.6` is (10, 6)). `continuity`: what
     changes say of the rows before them, on which no value depends. `charset`: the server's default, which
-    columns have whose database and statements name none.
+    columns have whose database and statements name none. `mixes_names`: the producer may mix up columns that
+    exchange their names.
     """
 
     zone: str = "UTC"
@@ -57,6 +58,7 @@ class Upstream(NamedTuple):
     version: tuple[int, ...] = ()
     continuity: Continuity = Continuity()
     charset: str | None = None
+    mixes_names: bool = False
 
     @property
     def mark(self) -> str:

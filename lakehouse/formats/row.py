@@ -200,6 +200,8 @@ class Format(NamedTuple):
                                 that comes in the binlog's order and tells no place of it
         tells_ends              positions are those of the ends of binlog events, not of their beginnings
         tells_servers           events name the server of their binlog
+        mixes_names             rows behind an ALTER that exchanges names of columns may have values under the
+                                wrong ones
         sends_row_ids           rows of tables without a key may have a row id
         tells_inserts           an insert is never an update, by any release and setting (docs/continuity.md)
         counts_partitions       each partition has watermarks of its own, so that their number matters
@@ -236,6 +238,7 @@ class Format(NamedTuple):
     logged: Callable[[], Callable[[Message], Logged | None]] | None = None
     tells_ends: bool = False
     tells_servers: bool = False
+    mixes_names: bool = False
     sends_row_ids: bool = False
     tells_inserts: bool = False
     counts_partitions: bool = False

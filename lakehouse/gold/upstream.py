@@ -19,7 +19,9 @@ def upstream_of(format: str, options: Mapping[str, str]) -> Upstream:
     numbers = tuple(int(number) for number in version.split(".") if number)
     zone = options.get("time_zone") or "UTC"
     charset = options.get("charset") or None
-    return Upstream(zone, server, numbers, continuity=continuity_of(format, options), charset=charset)
+    mixes = FORMATS[format].mixes_names
+    told = continuity_of(format, options)
+    return Upstream(zone, server, numbers, continuity=told, charset=charset, mixes_names=mixes)
 
 
 def continuity_of(format: str, options: Mapping[str, str]) -> Continuity:

@@ -12,13 +12,15 @@ Name = tuple[str, str]
 class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What the schema history needs of YAMLs: `keys` of tables whose messages and DDL tell none, by their
     names; each table's `on_ddl`; `virtual`: rows carry VIRTUAL columns; `logs`: the tables that go on with
-    their log when they are dropped and created again; `charset`: the server's default, where it is said."""
+    their log when they are dropped and created again; `charset`: the server's default, where it is said;
+    `mixes_names`: the producer may mix up columns that exchange their names."""
 
     virtual: bool = False
     keys: dict[str, tuple[str, ...]] = {}
     on_ddl: tuple[tuple[Name, dict[str, str]], ...] = ()
     logs: frozenset[Name] = frozenset()
     charset: str | None = None
+    mixes_names: bool = False
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,8 @@
 An offset orders rows within its partition alone. A key whose changes stay in one partition is exact. What is
 not: a statement that changes rows which lie in other partitions than it does, a name that two tables had, and
 keys of which changes came in several partitions (an update of the key goes to the new key's partition, and
-deletes the old one from there).
+deletes the old one from there). Topics of their own for tables have their statements too, but one that names
+several tables, or a database, is in one of them only.
 
 A feed that is sent again comes at new offsets; silver leaves out what aligns with the run before. Of what
 does not, rows by key are right once it has caught up; a statement that comes again, at the same second with
@@ -12,16 +13,18 @@ such a feed too, of one partition, and nothing in them aligns.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakehouse.ddl_effects import Clear
 from lakehouse.events import Position
 from lakehouse.lineage import History, Lineage, Name, Step, key_ids
-from lakehouse.schema_history.named_tables import tables_of
+from lakehouse.schema_history.named_tables import Tables, tables_of
 
 Place = tuple[str, int]
 STATEMENT = "a statement came in another partition than rows that it changes: which came first is not known"
+APART = "statements on it came in several partitions: which came first is not known"
 NAME = (
     "another table had its name, and rows of the two came in other partitions than the "
     "statements: which are whose is not known"
@@ -67,12 +70,14 @@ def report_repeats(history: History, statements: Iterable[SentStatement]) -> Non
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Where a feed's rows and statements lie: partitions by table, and by a statement's place and text;
-    `moved` counts the keys of a table whose changes came in several partitions.
+    `moved` counts the keys of a table whose changes came in several partitions; `messages` are the database
+    and the table that a statement's message names, by its place and text.
     """
 
     rows: Mapping[Name, set[Place]] = field(default_factory=dict)
     statements: Mapping[tuple[Position, str | None], Place] = field(default_factory=dict)
     moved: Mapping[Name, int] = field(default_factory=dict)
+    messages: Mapping[tuple[Position, str | None], tuple[str, str | None]] = field(default_factory=dict)
 
 
 def report_disorder(history: History, spread: Spread) -> None:
@@ -80,10 +85,29 @@ def report_disorder(history: History, spread: Spread) -> None:
     owners = Counter(
         name for lineage in history.lineages for name in {interval.name for interval in lineage.intervals}
     )
+    told = list(_told(spread)) if len(set(spread.statements.values())) > 1 else []
     for lineage in history.lineages:
         names = {interval.name for interval in lineage.intervals}
         shared = {name for name in names if owners[name] > 1}
         lineage.incomplete += _found(lineage, names, shared, spread)
+        if len({place for tables, place in told if any(map(tables.has, names))}) > 1:
+            lineage.incomplete += _throughout(lineage, APART)
+
+
+def _throughout(lineage: Lineage, why: str) -> Iterable[tuple[Position, str]]:
+    """The reason at its beginning, and again where it is cleared: what its rows and statements are in order
+    is not known behind that either.
+    """
+    cleared = (step.position for step in lineage.steps if any(isinstance(one, Clear) for one in step.effects))
+    return [(position, why) for position in (lineage.start, *cleared)]
+
+
+def _told(spread: Spread) -> Iterator[tuple[Tables, Place]]:
+    """The tables that each statement names, and where it lies."""
+    for (position, ddl), place in spread.statements.items():
+        database, table = spread.messages.get((position, ddl), ("", None))
+        if ddl:
+            yield tables_of(database, table, ddl), place
 
 
 def _found(
@@ -94,7 +118,7 @@ def _found(
         if rows - {spread.statements.get((step.position, step.ddl))} and _changes_rows(before, step):
             yield step.position, STATEMENT
     if shared and len(rows | set(spread.statements.values())) > 1:
-        yield lineage.start, NAME
+        yield from _throughout(lineage, NAME)
     if moved := sum(spread.moved.get(name, 0) for name in names):
         yield lineage.start, f"changes of {moved} keys came in several partitions, whose order is not known"
 

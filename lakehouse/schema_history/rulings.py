@@ -14,7 +14,7 @@ from lakehouse.ddl.policy import Rules, action_of, alter_outcome, stopping
 from lakehouse.ddl_effects import Clear, Rekey, Retype
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
-from lakehouse.lineage import Held, Lineage, Step
+from lakehouse.lineage import NAMES_MIXED, Held, Lineage, Step
 from lakehouse.schema import Column, ColumnType, TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
@@ -98,14 +98,23 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         judged = alter_outcome(schema, edits, policy, record.position, ddl=record.ddl)
     except DdlError as error:
         return rule_on_unread(record, str(error), rules)
+    mixed = rules.mixes_names and _exchanges_names(schema, judged.schema)
     changes = judged.schema != schema or judged.effects
     return Ruling(
         held=judged.held,
         steps=(Step(record.position, judged.schema, judged.effects, record.ddl),) if changes else (),
         notes=(f"a DDL was ignored: {', '.join(judged.ignored)}",) if judged.ignored else (),
+        incomplete=((record.position, NAMES_MIXED),) if mixed else (),
         overruled=bool(judged.ignored),
         beyond=_altered(schema, edits) if judged.held is not None else None,
     )
+
+
+def _exchanges_names(old: TableSchema, new: TableSchema) -> bool:
+    """Whether a column has the name now that another one had, and that one is still there."""
+    before = {name_key(column.name): column.id for column in old.columns}
+    living = {column.id for column in new.columns}
+    return any(before.get(name_key(one.name), one.id) in living - {one.id} for one in new.columns)
 
 
 def _altered(schema: TableSchema | None, edits: Iterable[E.Edit]) -> TableSchema | None:

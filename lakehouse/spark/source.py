@@ -95,9 +95,14 @@ def options_in(settings: SourceSettings) -> dict[tuple[str, str], GoldOptions]:
 def said_in(settings: SourceSettings) -> Said:
     """What the schema history needs of YAMLs, from what the lake knows of a source."""
     logs = frozenset(name for name, one in options_in(settings).items() if one.goes_on)
-    charset = upstream_of(settings.format, settings.options).charset
+    upstream = upstream_of(settings.format, settings.options)
     return Said(
-        virtual=settings.virtual, keys=settings.keys, on_ddl=settings.on_ddl, logs=logs, charset=charset
+        virtual=settings.virtual,
+        keys=settings.keys,
+        on_ddl=settings.on_ddl,
+        logs=logs,
+        charset=upstream.charset,
+        mixes_names=upstream.mixes_names,
     )
 
 

@@ -16,6 +16,8 @@ from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, text_of, 
 Modes = Mapping[str, str]
 _BYTES_IN_HEX = re.compile(r"(?:[0-9a-f]{2})+", re.A)
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
+# its letters stand where ASCII has characters that it lacks
+_SWE7 = str.maketrans("@[\\]^`{|}~", "ÉÄÖÅÜéäöåü")
 
 
 def integer_text(value: Any) -> Any:
@@ -57,6 +59,8 @@ def read_canal_text(column_type: ColumnType, modes: Modes) -> Rule | None:
     if charset.startswith("utf8"):
         return lambda value: value["text"] if type(value) is dict and "text" in value else value
     told = read_told_text(column_type, modes)
+    if charset == "swe7":
+        return lambda value: value.translate(_SWE7) if type(value) is str else told(value)
     if charset not in _WIDE:
         return told
 

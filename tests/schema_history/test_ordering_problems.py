@@ -11,6 +11,7 @@ from hypothesis import given
 
 from lakehouse.events import Message
 from lakehouse.schema_history.ordering_problems import (
+    APART,
     KEYLESS,
     NAME,
     REPEATED,
@@ -90,6 +91,18 @@ def test_a_statement_beside_rows_of_other_partitions_is_reported(statement: str)
 
 def test_an_index_beside_rows_of_other_partitions_is_nothing_to_report() -> None:
     assert why(Kafka().ddl(CREATE).row(1, 1).ddl("ALTER TABLE t ADD INDEX i(v)").row(2, 2).silver()) == []
+
+
+def test_statements_of_one_table_in_several_partitions_are_reported() -> None:
+    """Canal's dynamic topics: a RENAME of two tables is in the topic of its first new name alone."""
+    renames = "RENAME TABLE t TO u, other TO t"
+    apart = Kafka().ddl(CREATE, 0).ddl("CREATE TABLE other (id INT PRIMARY KEY)", 1, "other")
+    moved = apart.ddl(renames, 2, "u").row(0, 1).ddl("TRUNCATE TABLE t", 0).silver()
+    last = moved.history().live(moved.reach)["d", "t"].incomplete_at(moved.reach)
+
+    assert APART in why(moved)
+    assert last is not None  # of what came before the TRUNCATE, nothing is known behind it either
+    assert why(Kafka().ddl(CREATE, 0).row(0, 1).ddl(CREATE.replace(" t ", " o "), 1, "o").silver()) == []
 
 
 def test_a_key_that_came_in_two_partitions_is_reported_and_one_that_stays_is_not() -> None:

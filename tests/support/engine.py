@@ -78,7 +78,7 @@ class Memory:
         self.dead: list[Any] = []
         self.aligners: dict[tuple[str, int], Aligner] = {}
         self.transactions: Transactions | None = None
-        self.rules = Rules(charset=self.upstream.charset)
+        self.rules = Rules(charset=self.upstream.charset, mixes_names=self.upstream.mixes_names)
         self.breaks: dict[str, Breaks] = {}
         self.problems: dict[str, frozenset[str]] = {}
         self._told: tuple[History, dict[str, list[Change]]] | None = None
@@ -227,11 +227,14 @@ class Memory:
             if change.key:
                 keys.setdefault((database, table, key), set()).add(place)
         moved = Counter((database, table) for (database, table, _), places in keys.items() if len(places) > 1)
-        return Spread(rows, self.statements, moved)
+        messages = {(one.position, one.ddl): (one.database, one.table) for one in self.records.values()}
+        return Spread(rows, self.statements, moved, messages)
 
     def ruled(self, rules: Rules) -> "Memory":
         """From now on DDLs are taken as these rules say."""
-        self.rules, self._told = replace(rules, charset=self.upstream.charset), None
+        upstream = self.upstream
+        self.rules = replace(rules, charset=upstream.charset, mixes_names=upstream.mixes_names)
+        self._told = None
         return self
 
     # --- Sightings ---

@@ -34,10 +34,12 @@ class Spreading(NamedTuple):
 
     def of(self, statements: Iterable[Any]) -> Spread:
         """The rows' spread, and that of rows of silver's schema changes."""
+        told = {(tuple(row.position), row.ddl): row for row in statements}
         return Spread(
             {(one.database, one.table): set(one.places) for one in self.found},
-            {(tuple(row.position), row.ddl): (row.origin.topic, row.origin.partition) for row in statements},
+            {place: (row.origin.topic, row.origin.partition) for place, row in told.items()},
             {(one.database, one.table): one.moved for one in self.found},
+            {place: (row.database, row.table) for place, row in told.items()},
         )
 
     def record(self, log: OpsLog, done: Done) -> None:

@@ -79,6 +79,7 @@ class GoldSettings:
             on_ddl=tuple((name, one.on_ddl) for name, one in options if one.on_ddl),
             logs=frozenset(name for name, one in options if one.goes_on),
             charset=self.upstream.charset,
+            mixes_names=self.upstream.mixes_names,
         )
 
 

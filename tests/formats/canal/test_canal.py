@@ -164,6 +164,7 @@ def test_a_key_that_may_be_hex_is_a_dead_letter() -> None:
         pytest.param("caf\ufffd", None, {"text": "caf\ufffd"}, id="of the database"),
         pytest.param("caf\ufffd", "utf8mb4", "caf\ufffd", id="utf8mb4 has it"),
         pytest.param("cafe", "latin1", "cafe", id="ASCII"),
+        pytest.param("caf` {x}", "swe7", "café äxå", id="swe7"),
         pytest.param("\0a\0b", "ucs2", "ab", id="ucs2"),
         pytest.param("a\0b\0", "utf16le", "ab", id="utf16le"),
         pytest.param("\0\0\0a", "utf32", "a", id="utf32"),
