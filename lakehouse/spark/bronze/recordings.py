@@ -4,9 +4,10 @@ A recording lands the messages that bronze does not have. Every record has (topi
 offset): the incarnation tells a topic that was created anew, whose offsets start again, from the one before.
 """
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,7 @@ from lakehouse.sources.kafka_offsets import Reading, reading_of
 from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
+from lakehouse.spark.commit_files import newest_commits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.run_context import RunContext
 
@@ -132,12 +134,30 @@ def append_messages(context: RunContext, chunk: list[Message], ends: dict[Place,
     if below:
         context.log.add(Backfill(ranges=below))
     frame = rows_frame(context.spark, [_row(message) for message in chunk], BRONZE_SCHEMA).coalesce(1)
-    context.lake.append(frame, "bronze", context.source)
+    append_whole(context, frame)
     if below:
         context.log.add(Backfill(ranges=below))
     for topic, incarnation, partition, offset in places:
         place = (topic, incarnation, partition)
         ends[place] = max(ends.get(place, 0), offset + 1)
+
+
+def append_whole(context: RunContext, frame: DataFrame) -> None:
+    """Append to bronze. LakehouseError where nothing is there then: a stream of topics that lands beside an
+    import takes no turns, and on a machine's own file system one of two that commit at once replaces what the
+    other has written (lakehouse/ops/file_lock.py).
+    """
+    folder, mark = context.lake.folder(context.spark, "bronze", context.source), uuid.uuid4().hex
+    before = -1 if folder is None else next((one.version for one in newest_commits(folder)), -1)
+    context.lake.append(frame, "bronze", context.source, userMetadata=mark)
+    if folder is None:
+        return
+    new = takewhile(lambda one: one.version > before, newest_commits(folder))
+    if all(one.info.get("userMetadata") != mark for one in new):
+        raise LakehouseError(
+            f"{context.source}: another process has written over a commit of bronze, whose records are lost: "
+            "run the command again"
+        )
 
 
 def _unknown(spark: SparkSession, lake: Lake, source: str, chunk: list[Message]) -> list[Message]:
