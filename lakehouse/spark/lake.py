@@ -203,11 +203,11 @@ class Lake:
     @contextmanager
     def committing(self, layer: str, name: str) -> Iterator[None]:
         """Around a commit; errors where this process may not write any more. Runs of several layers and
-        sources write to the tables of `ops`, each of the others is one run's.
+        sources write to the tables of `ops`, a run and an import to bronze; each of the others is one run's.
         """
         self.before_write()
-        if layer == "ops" and self.catalog is None:
-            with commit_lock(self.root, name):
+        if layer in ("ops", "bronze") and self.catalog is None:
+            with commit_lock(self.root, name if layer == "ops" else f"{layer}.{name}"):
                 yield
         else:
             yield

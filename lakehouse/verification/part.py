@@ -69,11 +69,12 @@ def reads_alike(known: TableSchema, live: TableSchema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Reads the wanted rows of a table as it is now."""
+    """Reads the wanted rows of a table as it is now; `number` is that of its records."""
 
     table: LiveTable
     comparison: Comparison
     wanted: Wanted
+    number: int = 1
 
     @property
     def statement(self) -> str:
@@ -136,6 +137,7 @@ class Part:
     def _record(self, place: Place, rows: list[list[bytes | None]], gone: list[list[Any]]) -> PartRecord:
         schema, name = self.table.schema, self.table.listed.name
         return PartRecord(
+            number=self.number,
             place=place,
             database=name[0],
             table=name[1],

@@ -47,8 +47,6 @@ _BELOW = -1
 _FLAGS = ("snapshot", SNAPSHOT_FLAG)
 _LIVE = (*_FLAGS, INCREMENTAL)
 _PART = ("snapshot", INCREMENTAL)
-# the number that rows of a part have in their position: above those of a whole snapshot of the same place
-_ABOVE = 1
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -143,7 +141,7 @@ def _part(record: PartRecord, epoch: int, zone: str) -> Iterator[Event]:
             key,
             key_names=record.key,
             commit_ts=record.place.tso or None,
-            position=position(epoch, record.place, _ABOVE, 1),
+            position=position(epoch, record.place, record.number, 1),
             before=None if is_row else image,
             after=image if is_row else None,
             index=index,

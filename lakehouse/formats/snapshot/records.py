@@ -76,9 +76,11 @@ class RowsRecord(_Rows, frozen=True, kw_only=True, omit_defaults=True, tag="rows
 
 class PartRecord(_Rows, frozen=True, kw_only=True, omit_defaults=True, tag="part", tag_field="record"):
     """Some rows of one table that are of exactly this place. `gone` are the canonical values of keys, in the
-    order of `key`, of which the table had no row.
+    order of `key`, of which the table had no row. `number`: of parts of one place the later one has the
+    greater number, for what is not logged moves no place.
     """
 
+    number: int = 1
     rows: list[list[bytes | None]]
     gone: list[list[Any]] = []
 

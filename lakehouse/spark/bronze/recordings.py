@@ -4,8 +4,10 @@ A recording lands the messages that bronze does not have. Every record has (topi
 offset): the incarnation tells a topic that was created anew, whose offsets start again, from the one before.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, takewhile
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,11 +16,14 @@ from pyspark.sql import functions as F
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.ops.progress import Place
-from lakehouse.ops.records.bronze import Backfill, Partitions
+from lakehouse.ops.records.bronze import Backfill, Partitions, Read
+from lakehouse.ops.records.record import Record as OpsRecord
 from lakehouse.silver.backfill import Record, is_half_told, landed_below
+from lakehouse.sources.kafka_offsets import Reading, reading_of
 from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
+from lakehouse.spark.commit_files import newest_commits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.run_context import RunContext
 
@@ -28,17 +33,66 @@ CHUNK = 20_000
 CHUNK_BYTES = 32 * 1024 * 1024
 
 
-def list_partitions(context: RunContext, recordings: Sequence[Callable[[], Iterable[Message]]]) -> None:
-    """Record the partitions of recordings that are landed in several commits: while some are missing, which a
-    run that dies leaves out, no watermark passes their partitions. `recordings` are read from their starts.
+def land_recordings(
+    context: RunContext,
+    recordings: Sequence[Callable[[], Iterable[Message]]],
+    stopped: Callable[[], bool] = lambda: False,
+) -> int:
+    """Land the messages of recordings, which are read from their starts, that bronze does not have yet;
+    returns how many.
     """
+    several = is_several(recordings)
+    ended = begin_pass(context, recordings) if several or context.log.last(Read) is not None else None
+    landed = sum(land_messages(context, read()) for read in recordings if not stopped())
+    if ended is not None and ended != reading_of(context.log.last(Read)) and not stopped():
+        context.log.add_along(ended.record())
+    return landed
+
+
+def is_several(recordings: Sequence[Callable[[], Iterable[Message]]]) -> bool:
+    """Whether recordings are landed in several commits."""
     commits = islice((chunk for read in recordings for chunk in chunks(read())), 2)
-    if sum(1 for _ in commits) > 1:
-        found = {(message.topic, message.partition) for read in recordings for message in read()}
-        known = context.log.last(Partitions)
-        listed = tuple(sorted(found.union(known.listed if known is not None else ())))
-        if known is None or known.listed != listed:
-            context.log.add(Partitions(listed=listed))
+    return sum(1 for _ in commits) > 1
+
+
+def begin_pass(context: RunContext, recordings: Sequence[Callable[[], Iterable[Message]]]) -> Reading:
+    """Record the partitions of recordings that are landed in several commits, and where bronze stands before
+    the first of them: while some are missing, which a run that dies leaves out, no watermark passes their
+    partitions, nor, where one speaks of all of the source, what has landed. Returns where bronze stands after
+    the last one.
+    """
+    found: dict[Place, int] = {}
+    for read in recordings:
+        for message in read():
+            place = (message.topic, message.incarnation, message.partition)
+            found[place] = max(found.get(place, 0), message.offset + 1)
+    log, news = context.log, list[OpsRecord]()
+    known, before = log.last(Partitions), reading_of(log.last(Read))
+    there = {(topic, partition) for topic, _, partition in found}
+    listed = tuple(sorted(there.union(known.listed if known is not None else ())))
+    if known is None or known.listed != listed:
+        news.append(Partitions(listed=listed))
+    if before is None:
+        ends = bronze_ends(context.spark, context.lake, context.source)
+        before = read_up_to(Reading(), {place: ends.get(place, 0) for place in found})
+        news.append(before.record())
+    if news:
+        log.add_all(news)
+    return read_up_to(before, found)
+
+
+def read_up_to(reading: Reading, ends: Mapping[Place, int]) -> Reading:
+    """The reading with other partitions, or behind more records of those that it has: of a topic's newest
+    incarnation.
+    """
+    incarnations, following = dict(reading.incarnations), dict(reading.following)
+    for (topic, incarnation, partition), end in sorted(ends.items()):
+        if incarnations.setdefault(topic, incarnation) != incarnation:
+            incarnations[topic] = incarnation
+            following = {place: end for place, end in following.items() if place[0] != topic}
+        following[topic, partition] = max(following.get((topic, partition), 0), end)
+    topics = tuple(sorted({*reading.topics, *incarnations}))
+    return replace(reading, topics=topics, incarnations=incarnations, following=following)
 
 
 def chunks(messages: Iterable[Message]) -> Iterator[list[Message]]:
@@ -80,12 +134,30 @@ def append_messages(context: RunContext, chunk: list[Message], ends: dict[Place,
     if below:
         context.log.add(Backfill(ranges=below))
     frame = rows_frame(context.spark, [_row(message) for message in chunk], BRONZE_SCHEMA).coalesce(1)
-    context.lake.append(frame, "bronze", context.source)
+    append_whole(context, frame)
     if below:
         context.log.add(Backfill(ranges=below))
     for topic, incarnation, partition, offset in places:
         place = (topic, incarnation, partition)
         ends[place] = max(ends.get(place, 0), offset + 1)
+
+
+def append_whole(context: RunContext, frame: DataFrame) -> None:
+    """Append to bronze. LakehouseError where nothing is there then: a stream of topics that lands beside an
+    import takes no turns, and on a machine's own file system one of two that commit at once replaces what the
+    other has written (lakehouse/ops/file_lock.py).
+    """
+    folder, mark = context.lake.folder(context.spark, "bronze", context.source), uuid.uuid4().hex
+    before = -1 if folder is None else next((one.version for one in newest_commits(folder)), -1)
+    context.lake.append(frame, "bronze", context.source, userMetadata=mark)
+    if folder is None:
+        return
+    new = takewhile(lambda one: one.version > before, newest_commits(folder))
+    if all(one.info.get("userMetadata") != mark for one in new):
+        raise LakehouseError(
+            f"{context.source}: another process has written over a commit of bronze, whose records are lost: "
+            "run the command again"
+        )
 
 
 def _unknown(spark: SparkSession, lake: Lake, source: str, chunk: list[Message]) -> list[Message]:

@@ -17,7 +17,7 @@ from lakehouse.ops.records.runs import RunInput
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark.bronze.claim_checks import begin_looking, land_attachments
 from lakehouse.spark.bronze.kafka import land_topics
-from lakehouse.spark.bronze.recordings import land_messages, list_partitions
+from lakehouse.spark.bronze.recordings import land_recordings
 from lakehouse.spark.bronze.storage import land_storage
 from lakehouse.spark.gold.run import run_gold
 from lakehouse.spark.operations.requeue import decode_late_files
@@ -185,7 +185,5 @@ def land(context: RunContext, source: Source, stop: Stop, *, first: bool) -> int
     if config.storage is not None:
         return land_storage(context, config.storage.path, source.silver.options, sweep=first)
     if config.recording is not None:
-        recordings = [partial(messages_of, Path(path)) for path in config.recording]
-        list_partitions(context, recordings)
-        return sum(land_messages(context, read()) for read in recordings if not stop())
+        return land_recordings(context, [partial(messages_of, Path(path)) for path in config.recording], stop)
     return land_topics(context, kafka_input(source), stop, first=first)

@@ -12,6 +12,7 @@ above them. Silver keeps them as a feed's changes, of which gold is folded, now 
 A table of which that can't be said is read whole (WholeOnly says why).
 """
 
+import time
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -115,7 +116,7 @@ def _taken(
         if known is None or not reads_alike(known, live.schema):
             raise WholeOnly("its definition is another one than the feed has told so far")
         assert result.comparison is not None  # or nothing was wanted
-        part = Part(live, result.comparison, chosen)
+        part = Part(live, result.comparison, chosen, number=time.time_ns() // 1_000_000)
         database.execute(f"SET SESSION character_set_results = {live.charset or 'NULL'}")
         with server.moment(database, first=True) as moment:
             if not moment.exact:

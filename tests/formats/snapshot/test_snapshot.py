@@ -212,9 +212,12 @@ def test_the_end_of_a_live_table_also_tells_from_where_on_it_is_exact() -> None:
     assert (settled.kind, settled.position) == ("settled", (0, 2, 4, 0, 0, 0))
 
 
-def part(*rows: list[bytes | None], place: Place = LIVE, gone: tuple[list[Any], ...] = ()) -> list[Message]:
+def part(
+    *rows: list[bytes | None], place: Place = LIVE, gone: tuple[list[Any], ...] = (), number: int = 1
+) -> list[Message]:
     record = PartRecord(
         place=place,
+        number=number,
         database="shop",
         table="t",
         columns=(TextColumn("id", "int"), TextColumn("v", "varchar(9)", "latin1")),
@@ -224,7 +227,7 @@ def part(*rows: list[bytes | None], place: Place = LIVE, gone: tuple[list[Any], 
         rows=list(rows),
         gone=list(gone),
     )
-    return list(messages([record], "part"))
+    return list(messages([record], f"part {number}"))
 
 
 def test_a_part_is_rows_and_deletes_of_its_place() -> None:
@@ -259,6 +262,16 @@ def test_a_part_counts_by_itself_and_above_a_snapshot_of_its_place() -> None:
     assert [row["id"] for row in found] == ["1", "4"]  # no schema is told
     (lineage,) = together.lineages().lineages
     assert lineage.incomplete_at(last) is None and not together.breaks and not together.problems
+
+
+def test_of_two_parts_of_one_place_the_later_one_counts() -> None:
+    create = "CREATE TABLE `t` (`id` int PRIMARY KEY, `v` varchar(9) CHARSET latin1)"
+    earlier = part([b"1", b"a"], [b"2", b"b"], gone=([3],), number=1000)
+    later = part([b"1", b"z"], [b"3", b"c"], gone=([2],), number=2000)
+    for told in (earlier + later, later + earlier):
+        silver = Memory("debezium", tidb=False).add(messages(chunks(create, LIVE).end(create), "abc"))
+        (shown,) = silver.add(told).tables((0, 9, 0, 0, 0, 0)).values()
+        assert shown == [{"id": 1, "v": "z"}, {"id": 3, "v": "c"}]
 
 
 def test_two_tables_that_are_settled_at_one_place_are_told_apart() -> None:

@@ -104,20 +104,23 @@ def test_the_partitions_of_a_recording_are_listed_before_the_first_of_its_commit
     log, first = log_of(), done(1, [2], [10])
     told = [Message("t", number % 2, number, None, b"") for number in range(4)]
     context = RunContext(log, quiet)
-    monkeypatch.setattr(OpsLog, "add", lambda log, record: log.records.append(log._logged(record, 1)))
+    added = lambda log, new: log.records.extend(log._logged(one, 1) for one in new)  # noqa: E731
+    monkeypatch.setattr(OpsLog, "add_all", added)
     monkeypatch.setattr(recordings, "CHUNK", 4)
 
-    recordings.list_partitions(context, [lambda: told])
-    assert log.records == [], "one commit has all of it"
+    monkeypatch.setattr(recordings, "bronze_ends", lambda *_: {})
+    assert not recordings.is_several([lambda: told]), "one commit has all of it"
 
     monkeypatch.setattr(recordings, "CHUNK", 2)
-    recordings.list_partitions(context, [lambda: told])
-    recordings.list_partitions(context, [lambda: told[:3], lambda: told])
+    assert recordings.is_several([lambda: told])
+    assert recordings.is_several([lambda: told[:3], lambda: told[3:]])
     monkeypatch.setattr(recordings, "CHUNK", 4)
     large = [structs.replace(one, value=b"x" * 10) for one in told]
     monkeypatch.setattr(recordings, "CHUNK_BYTES", 20)
     assert [len(chunk) for chunk in recordings.chunks(large)] == [2, 2], "few messages may be many bytes"
-    recordings.list_partitions(context, [lambda: large])
+    ended = [recordings.begin_pass(context, [lambda: large]) for _ in range(2)]
+    assert [one.following for one in ended] == [{("t", 0): 3, ("t", 1): 4}] * 2
+    assert log.all(Read) == [structs.replace(read(0, 0), ids={}, incarnations={"t": ""})]
     assert log.all(Partitions) == [Partitions(listed=(("t", 0), ("t", 1)))]
     assert source_watermark(first, log) == (MIN_POSITION, ("t", 1)), "as a run that has died leaves it"
 

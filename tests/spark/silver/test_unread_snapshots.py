@@ -3,6 +3,7 @@ topic a batch takes.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from lakehouse.ops.progress import TopicOffset
 from lakehouse.ops.records.bronze import Read
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark import limits
-from lakehouse.spark.bronze.recordings import land_messages
+from lakehouse.spark.bronze import recordings
+from lakehouse.spark.bronze.recordings import land_messages, land_recordings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import generation
 from lakehouse.spark.ops.log import OpsLog
@@ -99,6 +101,30 @@ def test_what_waits_for_the_end_of_a_pass_needs_no_new_record(context: RunContex
     assert last is not None
     assert (last.batch, last.ranges) == (waits.batch + 1, ())
     assert batches(context, 9).batch == last.batch
+
+
+def test_a_snapshot_waits_for_the_end_of_its_recording(
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "CHUNK", 3)
+    told = [LAST, *LARGE]
+
+    def dies() -> Iterator[Message]:
+        yield from told[:3]
+        raise RuntimeError
+
+    reads = iter([lambda: told, lambda: told, dies])  # twice for the list of its partitions
+    with pytest.raises(RuntimeError):
+        land_recordings(context, [lambda: next(reads)()])
+    context.log.load()
+    feed = replace(FEED, settled=True)
+    assert batches(context, 9, feed).marks == ()
+
+    land_recordings(context, [lambda: told])
+    assert len(batches(context, 9, feed).marks) == 1
+    known = context.log.all(Read)
+    land_recordings(context, [lambda: told])
+    assert context.log.all(Read) == known, "nothing is new"
 
 
 def test_a_generation_that_is_built_beside_waits_for_the_end_of_the_pass_too(context: RunContext) -> None:
