@@ -143,6 +143,8 @@ class Run:
         self.database, self.folder = Database(server.port), folder
         self.chance, self.restarts = random.Random(f"{told.seed} run"), told.restarts
         self.marks = 0
+        for name in ("sent.txt", "offsets", "history"):
+            (folder / name).unlink(missing_ok=True)
         self.database.run("CREATE DATABASE marks")
         self.database.run("CREATE TABLE marks.m (n INT PRIMARY KEY, t VARCHAR(50))")
         needed = required(folder, server.port, told.kind, told.release)
