@@ -74,9 +74,9 @@ DEBEZIUM = {
     ),
     "binlog_transaction_compression": Option(
         "false",
-        "whether a MySQL source with GTIDs has it on, or a MariaDB source has binlog_legacy_event_pos=OFF (the "
-        "default of 11.4): all rows of a transaction have one place then, and only their numbers in it "
-        "(provide.transaction.metadata) tell their order",
+        "whether a MySQL source with GTIDs has it on, or a MariaDB source has binlog_legacy_event_pos=OFF "
+        "(the default of 11.4): all rows of a transaction have one place then, and only their numbers in "
+        "it (provide.transaction.metadata) tell their order",
         _BOOLEAN,
     ),
     "decimal_handling_mode": Option(

@@ -62,7 +62,7 @@ def drawn(chance: random.Random, kind: str, release: str, server: str) -> Drawn:
     if chance.random() < 0.4:
         settings["decimal.handling.mode"] = options["decimal_handling_mode"] = "string"
     times = ["adaptive_time_microseconds"]
-    times += ["microseconds", "isostring", "nanoseconds"] if number >= (3, 4) else []
+    times += ["microseconds", "nanoseconds"] if number >= (3, 4) else []
     settings["time.precision.mode"] = options["time_precision_mode"] = chance.choice(times)
     binary = chance.choice(("bytes", "bytes", "base64", "hex"))
     settings["binary.handling.mode"] = options["binary_handling_mode"] = binary

@@ -32,7 +32,15 @@ class Feed:
         self.server, self.file = 1, "b.000001"
 
     def row(
-        self, table: str, op: str, position: int, key: int, value: int | None, snapshot: str = "false"
+        self,
+        table: str,
+        op: str,
+        position: int,
+        key: int,
+        value: int | None,
+        snapshot: str = "false",
+        *,
+        keyed: bool = True,
     ) -> "Feed":
         source = {
             "db": "d",
@@ -46,7 +54,8 @@ class Feed:
         }
         image = {"id": key, "v": value}
         before, after = (image, None) if op == "d" else (None, image)
-        return self._add(table, {"op": op, "source": source, "before": before, "after": after}, {"id": key})
+        body = {"op": op, "source": source, "before": before, "after": after}
+        return self._add(table, body, {"id": key} if keyed else None)
 
     def table(
         self,
@@ -230,7 +239,7 @@ def test_a_full_snapshot_retires_the_tables_of_a_database_that_has_none_left() -
 
 
 def test_a_table_of_whose_database_a_full_snapshot_has_nothing_is_incomplete() -> None:
-    """It may be gone, or not be captured any more; connectors before 3 have no record of an empty database."""
+    """It may be gone, or not be captured any more: old connectors have no record of an empty database."""
     feed = first_snapshot()
     source = {"db": "other", "file": feed.file, "pos": 900, "snapshot": "true"}
     feed._add("schema", {"source": source, "databaseName": "other", "ddl": "CREATE DATABASE `other`"}, None)
@@ -249,9 +258,7 @@ def test_a_table_of_whose_database_a_full_snapshot_has_nothing_is_incomplete() -
 
 def test_a_table_that_a_later_snapshot_finds_with_a_key_had_none_before() -> None:
     feed = Feed().table("n", 100, key=())
-    for value, snapshot in ((10, "true"), (11, "last")):
-        source = {"db": "d", "table": "n", "file": feed.file, "pos": 100, "snapshot": snapshot, "server_id": 0}
-        feed._add("n", {"op": "r", "source": source, "after": {"id": 1, "v": value}}, None)
+    feed.row("n", "r", 100, 1, 10, "true", keyed=False).row("n", "r", 100, 1, 11, "last", keyed=False)
     feed.table("n", 900, key=()).row("n", "r", 900, 1, 12, "last")
 
     memory = Memory("debezium", tidb=False).add(feed.messages)
@@ -462,9 +469,7 @@ def test_a_log_has_its_rows_in_the_type_that_a_snapshot_shows() -> None:
 def test_tables_that_exchange_their_names_keep_their_own_keys() -> None:
     """A snapshot's record tells no other key than the primary key, so messages are asked: of these rows."""
     feed = Feed().table("k", 100).table("n", 100, key=()).row("k", "r", 100, 1, 10, "first")
-    for value, snapshot in ((10, "true"), (11, "last")):
-        source = {"db": "d", "table": "n", "file": feed.file, "pos": 100, "snapshot": snapshot, "server_id": 0}
-        feed._add("n", {"op": "r", "source": source, "after": {"id": 1, "v": value}}, None)
+    feed.row("n", "r", 100, 1, 10, "true", keyed=False).row("n", "r", 100, 1, 11, "last", keyed=False)
     sql = "RENAME TABLE k TO x, n TO k, x TO n"
     source = {"db": "d", "table": "k", "file": feed.file, "pos": 200, "server_id": 1}
     feed._add("schema", {"source": source, "databaseName": "d", "ddl": sql}, None)

@@ -674,7 +674,10 @@ def test_a_table_that_a_signal_asked_for_is_shown_without_a_statement() -> None:
             ),
         ),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
-        ({"source": SOURCE | {"row": -1}, "op": "c", "after": {"id": 1}}, "value: Expected `int` >= 0 - at `$.source.row`"),
+        (
+            {"source": SOURCE | {"row": -1}, "op": "c", "after": {"id": 1}},
+            "value: Expected `int` >= 0 - at `$.source.row`",
+        ),
         (
             {"id": 1, "__op": "c"},
             (
