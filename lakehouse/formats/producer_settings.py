@@ -98,7 +98,12 @@ CANAL_PROTOBUF: Settings = {
         None,
         "on|1|true",
         "all rows of a transaction have one place: of several messages each numbers its own",
-    )
+    ),
+    "binlog_legacy_event_pos": Setting(
+        None,
+        "off|0|false",
+        "(MariaDB 11.4, where it is the default) rows have no place, and are dead letters",
+    ),
 }
 DEBEZIUM: Settings = {
     "event.processing.failure.handling.mode": Setting(
