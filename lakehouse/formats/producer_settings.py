@@ -101,7 +101,12 @@ CANAL_PROTOBUF: Settings = {
         None,
         "on|1|true",
         "all rows of a transaction have one place: of several messages each numbers its own",
-    )
+    ),
+    "binlog_legacy_event_pos": Setting(
+        None,
+        "off|0|false",
+        "(MariaDB 11.4, where it is the default) rows have no place, and are dead letters",
+    ),
 }
 _ONE_PLACE = (
     "all rows of a transaction have one place, and only provide.transaction.metadata=true tells their order, "
