@@ -115,6 +115,12 @@ def _milliseconds(checkpoint: int) -> int:
     return checkpoint >> 18
 
 
+def may_lie_apart(file: SchemaFile) -> bool:
+    """Whether statements of the table may have their files in another folder than this one."""
+    name = f"{file.schema}/{file.table}"
+    return file.table_id is not None or name != name.lower()
+
+
 class _Walk:
     """One scan: it descends into open folders, and collects new files."""
 
@@ -189,15 +195,15 @@ class _Walk:
 
     def gaining(self, versions: Iterable[int], seen: Iterable[SchemaFile]) -> Callable[[int], bool]:
         """Whether a table's version can have new rows: none newer is at or below the last whole scan's
-        checkpoint. In a table's id, where statements of a partitioned table write no file, the newest one of
-        each checksum can: a writer that finds no file of its version goes on there.
+        checkpoint. Where statements write no file, in the id of a partition or under a name with capitals,
+        the newest one of each checksum can: a writer that finds no file of its version goes on there.
         """
         if self.done is None:
             return lambda version: True
         done = self.done
         passed = max((version for version in versions if version <= done), default=0)
-        by_id = (file for file in seen if file.table_id is not None and file.version <= done)
-        kept = {file.checksum: file.version for file in sorted(by_id, key=lambda file: file.version)}
+        apart = (file for file in seen if may_lie_apart(file) and file.version <= done)
+        kept = {file.checksum: file.version for file in sorted(apart, key=lambda file: file.version)}
         return lambda version: version >= passed or version in kept.values()
 
     def data_folder(self, path: str) -> None:

@@ -288,26 +288,29 @@ def test_closed_folders_are_not_looked_at_but_by_a_sweep(tree: Tree) -> None:
     assert lander.paths(sweep=True) == [late]
 
 
-def test_a_partitions_folder_gains_rows_again_once_its_columns_are_as_they_were() -> None:
+@pytest.mark.parametrize(("statements", "rows"), [("110", "112"), ("k/t", "k/T"), ("k/t", "K/t")])
+def test_a_folder_apart_from_its_statements_gains_rows_again_once_its_columns_are_as_they_were(
+    statements: str, rows: str
+) -> None:
     """With use-table-id-as-path a statement's schema file is in the table's folder, that of a partition's
-    rows in the partition's: the writer finds none of its own version there, and takes the newest of equal
-    checksum, which may be older than others.
+    rows in the partition's, and so it is with capitals: the writer finds none of its own version there, and
+    takes the newest of equal checksum, which may be older than others.
     """
     tree, (created, added, dropped) = Tree(), (tso(NOON + ms) for ms in (0, 10, 20))
-    lander = Lander(tree, CSV | {"use-table-id-as-path": "true"})
+    lander = Lander(tree, CSV | {"use-table-id-as-path": str(rows.isdecimal()).lower()})
     for version, checksum in ((created, 1), (added, 2)):
-        tree.put(f"112/meta/schema_{version}_000000000{checksum}.json", b"{}")
-        tree.put(f"112/{version}/CDC000001.csv")
-        tree.index(f"112/{version}", "CDC000001.csv")
-        tree.put(f"110/meta/schema_{version}_000000000{checksum}.json", b"{}")
-    tree.put(f"110/meta/schema_{dropped}_0000000001.json", b"{}")
+        tree.put(f"{rows}/meta/schema_{version}_000000000{checksum}.json", b"{}")
+        tree.put(f"{rows}/{version}/CDC000001.csv")
+        tree.index(f"{rows}/{version}", "CDC000001.csv")
+        tree.put(f"{statements}/meta/schema_{version}_000000000{checksum}.json", b"{}")
+    tree.put(f"{statements}/meta/schema_{dropped}_0000000001.json", b"{}")
     tree.checkpoint(NOON + HOUR)
     lander.scan()
 
-    tree.put(f"112/{created}/CDC000002.csv")
-    tree.index(f"112/{created}", "CDC000002.csv")
+    tree.put(f"{rows}/{created}/CDC000002.csv")
+    tree.index(f"{rows}/{created}", "CDC000002.csv")
 
-    assert lander.paths() == [f"112/{created}/CDC000002.csv"]
+    assert lander.paths() == [f"{rows}/{created}/CDC000002.csv"]
 
 
 def test_a_name_that_is_no_utf8_is_reported_in_words_that_can_be_printed(tree: Tree) -> None:

@@ -16,7 +16,10 @@ Headers, which all schema files together give (storage_layout.Schemas):
     schema       of a data file: its schema file's bytes
     virtual      of a data file: a JSON list of VIRTUAL columns
     sharers      of a data file in its table's id: the names of the tables that have had the id at its version
-    orders       of a CSV file: the orders that its columns have had, where rows may be older than its folder
+    orders       of a CSV file: the orders that its columns have had, where rows may be older or newer than
+                 its folder
+    emptied      of a data file: its folder may have rows of before a statement that empties the table, and
+                 of behind it
     statements   of a canal-json file: the versions that statements have made, up to its own
     unsplit      of a data file: its producer may send an UPDATE that changes the key in one piece
     dispatchers  of a data file: how many write into its folder
@@ -156,6 +159,13 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
             "data file: expected one dispatcher in its folder, got several, which only commit ts could order"
         )
         yield DeadLetter("dispatchers", text, 0, database=place.database, table=place.table)
+        return
+    if not place.by_commit_ts and "emptied" in joined:
+        text = (
+            "data file: expected rows of one side of a statement that empties the table, got a folder of "
+            "both sides, which only commit ts tells apart"
+        )
+        yield DeadLetter("statements", text, 0, database=place.database, table=place.table)
         return
     if file.extension == "json":
         yield from _json_rows(place, message, data, options)

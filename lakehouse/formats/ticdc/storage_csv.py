@@ -20,8 +20,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from lakehouse.errors import DecodeError
-from lakehouse.formats.ticdc.storage_layout import setting, switch
+from lakehouse.formats.ticdc.storage_layout import DataFile, setting, switch
 
 TEXT, INTEGER, NUMBER, BOOLEAN, BITS = "text", "integer", "number", "boolean", "bits"
 _KINDS = {
@@ -264,3 +266,19 @@ def _unescape(found: re.Match[bytes]) -> bytes:
     if found[1]:
         return found[1].decode().encode("latin-1")
     return {b"n": b"\n", b"r": b"\r"}.get(found[2], found[2])
+
+
+def sent_order(file: DataFile, first: int | None, orders: bytes) -> tuple[str, ...]:
+    """The order of a file's columns: its rows are of one schema, which is not the folder's where they are
+    older or newer. `first` is the commit ts of the first one.
+    """
+    told = msgspec.json.decode(orders, type=list[tuple[int, tuple[str, ...]]])
+    before = file.version if first is None else max(first - 1, 0)
+    if first is None and told[-1][0] > file.version:
+        text = "data file: expected one order of its columns, got several, which only commit ts tells apart"
+        raise DecodeError("columns", text)
+    names = [names for version, names in told if version <= before][-1]
+    if not names:
+        text = "data file: expected a schema file of before its rows, older than its folder, got none"
+        raise DecodeError("columns", text)
+    return names

@@ -6,19 +6,27 @@ name       As the table's rows spell it. The new architecture writes the stateme
            to a folder in lower case (`k/orders/meta/…` with CREATE TABLE `k`.`Orders`), its rows to another,
            `k/Orders`. TiDB has no two tables whose names differ in case alone: both folders are of one table.
 virtual    Its VIRTUAL generated columns, which schema files list unmarked and no row carries.
+orders     Those that the columns of rows in its version's folder may have.
 clustered  Whether rows are stored by the primary key, as far as the CREATE says so: then TiKV itself deletes
            the old row and puts a new one where an UPDATE changes the key, and every release sends both.
 """
 
 import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
-from typing import NamedTuple
+from itertools import groupby, islice, takewhile
+from typing import Any, NamedTuple
+
+import msgspec
 
 from lakehouse.formats.ticdc.storage_schema import TableDefinition
 from lakehouse.schema import parse_type
 
 Name = tuple[str, str]
+# a schema file's schema, table and table id, and its version
+Place = tuple[str | None, str | None, int | None, int]
+Orders = tuple[tuple[int, tuple[str, ...]], ...]
 
 
 class Version(NamedTuple):
@@ -106,6 +114,72 @@ def _facts(version: Version, origin: Name | None, tables: dict[Name, Facts], spe
     else:
         tables.pop(name, None)
     return facts if names else facts._replace(virtual=frozenset())
+
+
+# Orders of columns
+
+
+class Described(NamedTuple):
+    """A schema file: its place, checksum and content, and the name of its table."""
+
+    place: Place
+    checksum: str | None
+    version: Version
+    name: Name
+
+
+def column_orders(files: Iterable[Described]) -> tuple[dict[Place, Orders], frozenset[Place]]:
+    """Per schema file, from which version on its columns have had which order, among those of equal checksum
+    in its own folder up to it, and those of equal columns elsewhere before the next one; where there are
+    several. Before the first one, which no file tells, it is the same, or none where its statement may have
+    moved columns. And the places that may have rows of before one elsewhere that empties the table.
+    """
+    described = [one for one in files if one.checksum is not None and one.version.definition.columns]
+    own, alike = defaultdict[Any, list[int]](list), defaultdict[Any, list[Described]](list)
+    keys = list(map(_columns_of, described))
+    for one, key in zip(described, keys, strict=True):
+        own[one.place[:3], one.checksum].append(one.place[3])
+        alike[key].append(one)
+    told: dict[Any, Orders] = {}
+    found, anew = dict[Place, Orders](), set[Place]()
+    for one, key in zip(described, keys, strict=True):
+        owner, version, names = (one.place[:3], one.checksum), one.place[3], _names(one)
+        base = () if _MOVING.search(one.version.definition.query) else names
+        orders = told.get(owner, ((0, base),))
+        told[owner] = orders = orders if orders[-1][1] == names else (*orders, (version, names))
+        for other in _until_next(alike[key], own[owner], version):
+            if _begins(other):
+                anew.add(one.place)
+                if one.place[2] is not None:  # it has another id
+                    break
+            if orders[-1][1] != _names(other):
+                orders = (*orders, (other.place[3], _names(other)))
+        if len(orders) > 1:
+            found[one.place] = orders
+    return found, frozenset(place for place in anew if place[2] is None)
+
+
+def _until_next(alike: list[Described], own: list[int], version: int) -> Iterator[Described]:
+    """The files, which are in order, of later versions than one and earlier ones than the next of its own."""
+    at = bisect_right(own, version)
+    first = bisect_right(alike, version, key=lambda one: one.place[3])
+    end = own[at] if at < len(own) else None
+    return takewhile(lambda one: end is None or one.place[3] < end, islice(alike, first, None))
+
+
+def _begins(one: Described) -> bool:
+    """Whether a file's statement makes its table empty, or another one of that name."""
+    return _BEGINS.match(one.version.definition.query) is not None or _renamed_from(one.version) is not None
+
+
+def _columns_of(one: Described) -> tuple[Name, bytes]:
+    """A table's name and its columns in any order. A checksum has the name that its own folder has."""
+    columns = sorted(one.version.definition.columns, key=lambda column: column.column_name)
+    return one.name, msgspec.json.encode(columns)
+
+
+def _names(one: Described) -> tuple[str, ...]:
+    return tuple(column.column_name for column in one.version.definition.columns)
 
 
 # Names
@@ -213,6 +287,8 @@ _CREATE = re.compile(rf"\s*CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}", r
 _CREATE_DATABASE = re.compile(
     r"\s*CREATE\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+NOT\s+EXISTS\s+)?`((?:[^`]|``)+)`", re.I
 )
+_MOVING = re.compile(r"\b(?:FIRST|AFTER|CHANGE|RENAME\s+COLUMN)\b", re.I)
+_BEGINS = re.compile(r"\s*(?:TRUNCATE|CREATE\s+TABLE)\b", re.I)
 _CLUSTERED = re.compile(r"/\*T!\[clustered_index\]\s*CLUSTERED\s*\*/", re.I)
 _RENAMED_COLUMN = re.compile(r"RENAME\s+COLUMN\s+`((?:[^`]|``)+)`\s+TO\s+`((?:[^`]|``)+)`", re.I)
 

@@ -24,7 +24,16 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.formats.options import STORAGE
-from lakehouse.formats.ticdc.storage_history import Facts, Name, Version, facts_of
+from lakehouse.formats.ticdc.storage_history import (
+    Described,
+    Facts,
+    Name,
+    Orders,
+    Place,
+    Version,
+    column_orders,
+    facts_of,
+)
 from lakehouse.formats.ticdc.storage_schema import read_definition
 
 
@@ -238,20 +247,20 @@ def several_dispatchers(
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Owner = tuple[str | None, str | None, int | None]
-Place = tuple[str | None, str | None, int | None, int]
-Orders = tuple[tuple[int, tuple[str, ...]], ...]
-_MOVING = re.compile(r"\b(?:FIRST|AFTER|CHANGE|RENAME\s+COLUMN)\b", re.I)
 
 
 class Schemas(NamedTuple):
     """The schema files that have landed, by owner and version: their bytes, and what their history tells.
     `names` are those of the tables that rows spell otherwise than the file's path or content, by path.
     `orders` are versions and the orders of their columns, where those of equal checksum have several: a row
-    that is older than its folder may have any. `statements` are the versions that statements have made, by
-    table. `sharers` are the names of tables that one id has had at one version: EXCHANGE PARTITION swaps ids.
+    that is older or newer than its folder may have any. `emptied` are places that may have rows of before a
+    statement that empties the table, and of behind it. `statements` are the versions that statements have
+    made, by table. `sharers` are the names of tables that one id has had at one version: EXCHANGE PARTITION
+    swaps ids.
 
     A data file is described by the schema file of its folder's own version: a writer that finds none for its
-    version, but one of equal checksum, writes into that one's folder, which may be a later one. Two files of
+    version, but one of equal checksum, writes into that one's folder, which may be a later one, or an earlier
+    one where the statement's file is in another folder than the rows and their schema. Two files of
     one version (before and after an upgrade that changed the checksum) list equal columns.
     """
 
@@ -260,6 +269,7 @@ class Schemas(NamedTuple):
     orders: dict[Place, Orders]
     statements: dict[Owner, list[int]]
     sharers: dict[Place, list[Name]]
+    emptied: frozenset[Place]
 
     def headers(self, file: DataFile | SchemaFile, dispatchers: int = 1) -> Headers | None:
         """What a file's message carries beside its bytes; None: a data file's schema file has not come yet.
@@ -275,6 +285,8 @@ class Schemas(NamedTuple):
         joined: Headers = (("schema", data), *(self._name(schema_file) if file.layout == "table-id" else ()))
         if (orders := self.orders.get(file[1:5])) is not None and file.extension == "csv":
             joined += (("orders", msgspec.json.encode(orders)),)
+        if file[1:5] in self.emptied:
+            joined += (("emptied", b""),)
         if (sharers := self.sharers.get(file[1:5])) is not None:
             joined += (("sharers", msgspec.json.encode(sharers)),)
         if file.extension == "json" and (versions := self.statements.get(file[1:4])):
@@ -298,6 +310,7 @@ class Schemas(NamedTuple):
             orders={place: self.orders[place] for place in places & self.orders.keys()},
             statements={owner: self.statements[owner] for owner in owners & self.statements.keys()},
             sharers={place: self.sharers[place] for place in places & self.sharers.keys()},
+            emptied=self.emptied & places,
         )
 
     def _name(self, file: SchemaFile) -> Headers:
@@ -330,9 +343,13 @@ def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
     for file, _, version in readable:
         if version.definition.query:
             statements.setdefault(file[1:4], []).append(file.version)
-    orders = _orders((file, version) for file, _, version in readable)
+    columns = [
+        Described(file[1:5], file.checksum, version, facts.name)
+        for (file, _, version), facts in zip(readable, told, strict=True)
+    ]
+    orders, emptied = column_orders(columns)
     sharers = _sharers(zip(readable, told, strict=True))
-    return Schemas(known, names, orders=orders, statements=statements, sharers=sharers)
+    return Schemas(known, names, orders=orders, statements=statements, sharers=sharers, emptied=emptied)
 
 
 def _sharers(
@@ -344,40 +361,6 @@ def _sharers(
         if file.table_id is not None:
             found.setdefault(file[1:5], set()).add(facts.name)
     return {place: sorted(names) for place, names in found.items() if len(names) > 1}
-
-
-def _orders(files: Iterable[tuple[SchemaFile, Version]]) -> dict[Place, Orders]:
-    """Per schema file, from which version on its columns have had which order, among those of equal checksum
-    up to it; where there are several. Before the first one, which no file tells, it is the same, or none
-    where its statement may have moved columns.
-    """
-    told: dict[tuple[object, ...], Orders] = {}
-    found = {}
-    for file, version in files:
-        names = tuple(column.column_name for column in version.definition.columns)
-        if file.checksum is None or not names:
-            continue
-        owner = (*file[1:4], file.checksum)
-        orders = told.get(owner, ((0, () if _MOVING.search(version.definition.query) else names),))
-        if orders[-1][1] != names:
-            orders = (*orders, (file.version, names))
-        told[owner] = orders
-        if len(orders) > 1:
-            found[file[1:5]] = orders
-    return found
-
-
-def sent_order(file: DataFile, first: int | None, orders: bytes) -> tuple[str, ...]:
-    """The order of a file's columns: its rows are of one schema, which is not the folder's where they are
-    older. `first` is the commit ts of the first one.
-    """
-    told = msgspec.json.decode(orders, type=list[tuple[int, tuple[str, ...]]])
-    before = file.version if first is None else max(first - 1, 0)
-    names = [names for version, names in told if version <= before][-1]
-    if not names:
-        text = "data file: expected a schema file of before its rows, older than its folder, got none"
-        raise DecodeError("columns", text)
-    return names
 
 
 class _Metadata(msgspec.Struct):

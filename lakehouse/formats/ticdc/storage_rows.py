@@ -33,9 +33,10 @@ from lakehouse.formats.ticdc.storage_csv import (
     first_rows,
     read_settings,
     rows,
+    sent_order,
 )
 from lakehouse.formats.ticdc.storage_gaps import first_commit_ts
-from lakehouse.formats.ticdc.storage_layout import DataFile, sent_order, virtual_columns
+from lakehouse.formats.ticdc.storage_layout import DataFile, virtual_columns
 from lakehouse.formats.ticdc.storage_schema import is_hidden, read_definition, type_text
 from lakehouse.schema import parse_type
 from lakehouse.values.scalars import base64_text, number, timestamp_utc

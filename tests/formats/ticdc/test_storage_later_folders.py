@@ -179,3 +179,71 @@ def test_rows_that_come_again_end_as_their_last_change_says(tmp_path: Path) -> N
         f600_2=line(700, 2, "DELETE") + line(710, 3),
     )
     assert ids(tmp_path, files) == [3]
+
+
+# rows newer than their folder
+
+
+def newer(statements: str, rows: str, second: str) -> dict[str, bytes]:
+    """A table whose statements lie in another folder than its rows and their schema: a writer finds no file
+    of its version in that, and goes on in the folder of before.
+    """
+    return {
+        "metadata": b'{"checkpoint-ts": 900}',
+        f"{statements}/meta/schema_400_1.json": schema_file(400, CREATE.replace("`t`", "`T`"), *CREATED),
+        f"{statements}/meta/schema_600_1.json": schema_file(600, MOVED, *LATER),
+        f"{rows}/meta/schema_400_2.json": schema_file(400, "", "T", *CREATED[1:]),
+        f"{rows}/400/CDC000001.csv": b'"I","T","k",500,1,10,11\r\n',
+        f"{rows}/400/CDC000002.csv": f"{second}\r\n".encode(),
+    }
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_rows_newer_than_their_folder_have_the_columns_of_the_last_statement(
+    by_id: bool, tmp_path: Path
+) -> None:
+    options = {**CSV, "use-table-id-as-path": str(by_id).lower()}
+    folders = ("100", "101") if by_id else ("k/t", "k/T")
+    write_tree(tmp_path, newer(*folders, '"I","T","k",700,2,21,20'))
+    silver = Memory("ticdc-storage", options).add(read_tree(tmp_path, options))
+
+    assert silver.dead == []
+    assert silver.tables((0, 900, 2, 0, 0, 0)) == {
+        "k.T": [{"id": 1, "b": 11, "a": 10}, {"id": 2, "b": 21, "a": 20}]
+    }
+
+
+PLAIN = {"protocol": "csv"}
+
+
+def found_without_commit_ts(root: Path, statement: str, folders: tuple[str, str]) -> Memory:
+    """The same without commit ts, with another statement."""
+    options = {**PLAIN, "use-table-id-as-path": str(folders[0].isdecimal()).lower()}
+    files = newer(*folders, '"I","T","k",2,21,20')
+    files[f"{folders[0]}/meta/schema_600_1.json"] = schema_file(600, statement, *CREATED)
+    if statement == MOVED:
+        files |= {f"{folders[0]}/meta/schema_600_1.json": schema_file(600, statement, *LATER)}
+    files[f"{folders[1]}/400/CDC000001.csv"] = b'"I","T","k",1,10,11\r\n'
+    write_tree(root, files)
+    return Memory("ticdc-storage", options, tidb=False).add(read_tree(root, options))
+
+
+@pytest.mark.parametrize(
+    ("statement", "folders", "code"),
+    [
+        (MOVED, ("k/t", "k/T"), "columns"),
+        (MOVED, ("100", "101"), "columns"),
+        (TRUNCATE, ("k/t", "k/T"), "statements"),
+        (CREATE.replace("`t`", "`T`"), ("k/t", "k/T"), "statements"),
+        ("RENAME TABLE `k`.`x` TO `k`.`T`", ("k/t", "k/T"), "statements"),
+        ("CREATE INDEX `i` ON `k`.`T` (`a`)", ("k/t", "k/T"), ""),
+        (TRUNCATE, ("100", "101"), ""),
+    ],
+)
+def test_without_commit_ts_rows_that_may_be_of_before_or_behind_are_refused(
+    statement: str, folders: tuple[str, str], code: str, tmp_path: Path
+) -> None:
+    silver = found_without_commit_ts(tmp_path, statement, folders)
+
+    assert {letter.code for letter in silver.dead} == ({code} if code else set())
+    assert len(silver.changes) == (0 if code else 2)
