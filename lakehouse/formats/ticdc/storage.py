@@ -154,18 +154,8 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         unsplit="unsplit" in joined,
         statements=tuple(msgspec.json.decode(joined.get("statements") or b"[]", type=list[_Version])),
     )
-    if not place.by_commit_ts and int(joined.get("dispatchers") or b"1") > 1:
-        text = (
-            "data file: expected one dispatcher in its folder, got several, which only commit ts could order"
-        )
-        yield DeadLetter("dispatchers", text, 0, database=place.database, table=place.table)
-        return
-    if not place.by_commit_ts and "emptied" in joined:
-        text = (
-            "data file: expected rows of one side of a statement that empties the table, got a folder of "
-            "both sides, which only commit ts tells apart"
-        )
-        yield DeadLetter("statements", text, 0, database=place.database, table=place.table)
+    if not place.by_commit_ts and (letter := _unordered(place, joined)) is not None:
+        yield letter
         return
     if file.extension == "json":
         yield from _json_rows(place, message, data, options)
@@ -175,6 +165,24 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         yield from csv_rows(place, joined, data, options=options)
     except DecodeError as error:
         yield DeadLetter(error.code, str(error), 0, database=place.database, table=place.table)
+
+
+def _unordered(place: Place, joined: Mapping[str, bytes | None]) -> DeadLetter | None:
+    """What a file's rows are where nothing but a commit ts, which they lack, could order them."""
+    if int(joined.get("dispatchers") or b"1") > 1:
+        code, text = (
+            "dispatchers",
+            "one dispatcher in its folder, got several, which only commit ts could order",
+        )
+    elif "emptied" in joined:
+        code, text = (
+            "statements",
+            "rows of one side of a statement that empties the table, got a folder of both sides, which only "
+            "commit ts tells apart",
+        )
+    else:
+        return None
+    return DeadLetter(code, f"data file: expected {text}", 0, database=place.database, table=place.table)
 
 
 def _of_its_rows(place: Place, sharers: bytes | None, data: bytes, options: Mapping[str, str]) -> Place:
