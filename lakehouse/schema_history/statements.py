@@ -15,7 +15,7 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.lineage import Lineage, Name, Step
+from lakehouse.lineage import NAMES_MIXED, Lineage, Name, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.named_tables import statements_of
@@ -240,6 +240,8 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
         charset = lives.charsets.of(name[0])
         schema = like.source_schema if like else _first_schema(statement, charset)
         lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
+        if like is not None and any(why == NAMES_MIXED for _, why in like.incomplete):
+            lineage.incomplete.append((position, NAMES_MIXED))  # it is a copy of what the producer takes it for
         if schema is None:
             rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
