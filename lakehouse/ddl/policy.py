@@ -41,7 +41,8 @@ class Decision(NamedTuple):
 class Rules:
     """The policies by table name, the decisions by (position, text) of the statement, and the tables whose
     log goes on when they are dropped and created again. `charset`: the server's default, where it is said.
-    `mixes_names`: the producer may mix up columns that exchange their names.
+    `mixes_names`: the producer may mix up columns that exchange their names; `hides_sessions`: a statement's
+    message may have another database than its session.
     """
 
     policies: Mapping[Name, Policy] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Rules:
     logs: frozenset[Name] = frozenset()
     charset: str | None = None
     mixes_names: bool = False
+    hides_sessions: bool = False
 
     def decision(self, position: Position, ddl: str | None) -> Decision | None:
         return self.decisions.get((position, ddl or ""))

@@ -50,7 +50,7 @@ class Upstream(NamedTuple):
     hold (mysql, mariadb or tidb), of which version where that is said (`10.6` is (10, 6)). `continuity`: what
     changes say of the rows before them, on which no value depends. `charset`: the server's default, which
     columns have whose database and statements name none. `mixes_names`: the producer may mix up columns that
-    exchange their names.
+    exchange their names; `hides_sessions`: it does not tell the database of a statement's session.
     """
 
     zone: str = "UTC"
@@ -59,6 +59,7 @@ class Upstream(NamedTuple):
     continuity: Continuity = Continuity()
     charset: str | None = None
     mixes_names: bool = False
+    hides_sessions: bool = False
 
     @property
     def mark(self) -> str:

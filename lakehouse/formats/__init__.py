@@ -199,6 +199,7 @@ FORMATS: dict[str, Format] = {
         redelivery=Redelivery("id", 1, 2_000_000, "ts"),
         logged=_later("canal.flat_message", "logged"),
         mixes_names=True,
+        hides_sessions=True,
         shown_options=_later("canal.shown_zone", "flat_zone"),
         shape="canal-json",
         tells_rules=_later("canal.flat_message", "rules_told"),

@@ -85,6 +85,9 @@ CANAL: Settings = {
     ),
     "canal.instance.filter.table.error": Setting(None, "true", "rows that fit no known table are left out"),
     "canal.instance.filter.rows": Setting(None, "true", "no row is sent"),
+    "canal.instance.filter.dml.insert": Setting(None, "true", "no insert is sent"),
+    "canal.instance.filter.dml.update": Setting(None, "true", "no update is sent"),
+    "canal.instance.filter.dml.delete": Setting(None, "true", "no delete is sent"),
     "canal.instance.connectionCharset": Setting(
         None,
         "gbk|gb2312|gb18030|big5|iso-8859-1|latin1",

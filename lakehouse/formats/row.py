@@ -202,6 +202,8 @@ class Format(NamedTuple):
         tells_servers           events name the server of their binlog
         mixes_names             rows behind an ALTER that exchanges names of columns may have values under the
                                 wrong ones
+        hides_sessions          a statement's message has the database of a table that it names, and not the
+                                session's
         sends_row_ids           rows of tables without a key may have a row id
         tells_inserts           an insert is never an update, by any release and setting (docs/continuity.md)
         counts_partitions       each partition has watermarks of its own, so that their number matters
@@ -239,6 +241,7 @@ class Format(NamedTuple):
     tells_ends: bool = False
     tells_servers: bool = False
     mixes_names: bool = False
+    hides_sessions: bool = False
     sends_row_ids: bool = False
     tells_inserts: bool = False
     counts_partitions: bool = False

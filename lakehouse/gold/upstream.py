@@ -19,9 +19,15 @@ def upstream_of(format: str, options: Mapping[str, str]) -> Upstream:
     numbers = tuple(int(number) for number in version.split(".") if number)
     zone = options.get("time_zone") or "UTC"
     charset = options.get("charset") or None
-    mixes = FORMATS[format].mixes_names
-    told = continuity_of(format, options)
-    return Upstream(zone, server, numbers, continuity=told, charset=charset, mixes_names=mixes)
+    return Upstream(
+        zone,
+        server,
+        numbers,
+        continuity=continuity_of(format, options),
+        charset=charset,
+        mixes_names=FORMATS[format].mixes_names,
+        hides_sessions=FORMATS[format].hides_sessions,
+    )
 
 
 def continuity_of(format: str, options: Mapping[str, str]) -> Continuity:

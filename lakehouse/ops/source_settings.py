@@ -13,7 +13,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What the schema history needs of YAMLs: `keys` of tables whose messages and DDL tell none, by their
     names; each table's `on_ddl`; `virtual`: rows carry VIRTUAL columns; `logs`: the tables that go on with
     their log when they are dropped and created again; `charset`: the server's default, where it is said;
-    `mixes_names`: the producer may mix up columns that exchange their names."""
+    `mixes_names`, `hides_sessions`: as the format has them."""
 
     virtual: bool = False
     keys: dict[str, tuple[str, ...]] = {}
@@ -21,6 +21,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     logs: frozenset[Name] = frozenset()
     charset: str | None = None
     mixes_names: bool = False
+    hides_sessions: bool = False
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True):

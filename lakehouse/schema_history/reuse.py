@@ -116,8 +116,11 @@ def built(
 def _digest(
     records: Iterable[Record], rules: Rules, snapshots: Sequence[Position], flags: tuple[bool, bool]
 ) -> bytes:
-    said = rules.policies, rules.decisions, sorted(rules.logs), rules.charset, rules.mixes_names
-    digest = hashlib.blake2b(repr((said, list(snapshots), flags)).encode(errors="backslashreplace"))
+    said = rules.policies, rules.decisions, sorted(rules.logs), rules.charset
+    of_format = rules.mixes_names, rules.hides_sessions
+    digest = hashlib.blake2b(
+        repr((said, of_format, list(snapshots), flags)).encode(errors="backslashreplace")
+    )
     for record in records:
         try:
             digest.update(msgspec.json.encode(record))

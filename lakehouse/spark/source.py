@@ -103,6 +103,7 @@ def said_in(settings: SourceSettings) -> Said:
         logs=logs,
         charset=upstream.charset,
         mixes_names=upstream.mixes_names,
+        hides_sessions=upstream.hides_sessions,
     )
 
 

@@ -94,7 +94,7 @@ class Canal:
             process.wait()
         self.process = None
 
-    def wait(self, place: Place, seconds: float = 60, *, behind: bool = True) -> bool:
+    def wait(self, place: Place, seconds: float = 180, *, behind: bool = True) -> bool:
         """Until something at a place of the binlog has been sent, or `behind` it; False where Canal retries
         in vain: it has met a row that fits no table it knows.
         """

@@ -4,10 +4,12 @@ send values under the wrong names.
 
 import pytest
 
+from lakehouse.events import Message
 from lakehouse.lineage import NAMES_MIXED
 from lakehouse.sources.recording import read_recording
 from tests.support.engine import Memory
 from tests.support.paths import DATA
+from tests.support.wires import dumps
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)"
 
@@ -25,3 +27,23 @@ def test_a_table_is_incomplete_once_canal_may_have_mixed_up_its_columns(format_:
     assert problem[1] == NAMES_MIXED
     assert rows["e.b"] == [{"id": 2, "a": 22}]
     assert live["e", "b"].incomplete_at(silver.reach) is None
+
+
+def test_a_copy_of_such_a_table_is_incomplete_too() -> None:
+    """gh-ost's table, of whose columns Canal has the same idea."""
+    exchange = "ALTER TABLE t RENAME COLUMN b TO a, RENAME COLUMN a TO b"
+    told = [
+        ("t", CREATE),
+        ("t", exchange),
+        ("u", "CREATE TABLE u LIKE t"),
+        ("v", CREATE.replace(" t ", " v ")),
+    ]
+    silver = Memory("canal", tidb=False).add(
+        Message("c", 0, offset, None, dumps({"database": "d", "table": table, "isDdl": True, "sql": sql}))
+        for offset, (table, sql) in enumerate(told)
+    )
+
+    live = silver.lineages().live(silver.reach)
+    doubted = [name[1] for name, one in live.items() if one.incomplete_at(silver.reach) is not None]
+
+    assert sorted(doubted) == ["t", "u"]

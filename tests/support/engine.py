@@ -78,7 +78,7 @@ class Memory:
         self.dead: list[Any] = []
         self.aligners: dict[tuple[str, int], Aligner] = {}
         self.transactions: Transactions | None = None
-        self.rules = Rules(charset=self.upstream.charset, mixes_names=self.upstream.mixes_names)
+        self.rules = self._ruled(Rules())
         self.breaks: dict[str, Breaks] = {}
         self.problems: dict[str, frozenset[str]] = {}
         self._told: tuple[History, dict[str, list[Change]]] | None = None
@@ -232,10 +232,17 @@ class Memory:
 
     def ruled(self, rules: Rules) -> "Memory":
         """From now on DDLs are taken as these rules say."""
-        upstream = self.upstream
-        self.rules = replace(rules, charset=upstream.charset, mixes_names=upstream.mixes_names)
-        self._told = None
+        self.rules, self._told = self._ruled(rules), None
         return self
+
+    def _ruled(self, rules: Rules) -> Rules:
+        told = self.upstream
+        return replace(
+            rules,
+            charset=told.charset,
+            mixes_names=told.mixes_names,
+            hides_sessions=told.hides_sessions,
+        )
 
     # --- Sightings ---
 

@@ -115,7 +115,14 @@ def rules_of(log: OpsLog, said: Said) -> Rules:
     decisions = {
         (one.position, one.ddl): Decision(one.decision, one.instead) for one in log.all(DecisionRecord)
     }
-    return Rules(dict(said.on_ddl), decisions, said.logs, charset=said.charset, mixes_names=said.mixes_names)
+    return Rules(
+        dict(said.on_ddl),
+        decisions,
+        said.logs,
+        charset=said.charset,
+        mixes_names=said.mixes_names,
+        hides_sessions=said.hides_sessions,
+    )
 
 
 def is_ordered(done: Done) -> bool:

@@ -80,6 +80,7 @@ class GoldSettings:
             logs=frozenset(name for name, one in options if one.goes_on),
             charset=self.upstream.charset,
             mixes_names=self.upstream.mixes_names,
+            hides_sessions=self.upstream.hides_sessions,
         )
 
 
