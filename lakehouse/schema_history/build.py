@@ -29,7 +29,7 @@ from lakehouse.schema_history.rulings import (
     with_record_columns,
     with_schema_record,
 )
-from lakehouse.schema_history.schema_records import Record, misread_texts, recorded_schema
+from lakehouse.schema_history.schema_records import Record, is_other_table, misread_texts, recorded_schema
 from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
@@ -38,6 +38,7 @@ NO_RECORD = (
     "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
 )
 MISREAD = "column {}: the connector reads its text by another character set than the statements gave it"
+OTHER_COLUMNS = "the connector reads its rows by other columns than the statements gave it"
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
 # a table's snapshots so far: the lineage that each is of, and its place
 Taken = list[tuple[Lineage, Position]]
@@ -171,8 +172,11 @@ def _apply_columns_of_ddl(lives: Lives, record: Record) -> None:
     """
     lineage = lives.live.get((record.database, record.table or ""))
     if lineage is not None and record.columns:
-        misread = misread_texts(lineage.steps[-1].schema, recorded_schema(record)) if lives.virtual else []
+        own, told = lineage.steps[-1].schema, recorded_schema(record)
+        misread = misread_texts(own, told) if lives.virtual else []
         lineage.incomplete += [(record.position, MISREAD.format(name)) for name in misread]
+        if lives.virtual and own.columns and lineage.held is None and is_other_table(own, told):
+            lineage.incomplete.append((record.position, OTHER_COLUMNS))
         lineage.steps = with_record_columns(lineage, record)
 
 
