@@ -160,11 +160,10 @@ def misread_texts(schema: TableSchema, told: TableSchema) -> list[str]:
 
 def is_other_table(schema: TableSchema, told: TableSchema) -> bool:
     """Whether a connector takes the table for another one than its statements made, and reads rows by that
-    one's columns: it does not follow CREATE OR REPLACE TABLE. It may leave columns out.
+    one's columns: of an exchange of names it loses a column.
     """
-    own = [name_key(column.name) for column in schema.columns]
-    others = [name_key(column.name) for column in told.columns]
-    return not schema.inferred and others != [name for name in own if name in set(others)]
+    own, others = ([name_key(column.name) for column in one.columns] for one in (schema, told))
+    return not schema.inferred and own != others
 
 
 def _encoding(charset: str) -> str:
