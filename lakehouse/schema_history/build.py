@@ -29,7 +29,7 @@ from lakehouse.schema_history.rulings import (
     with_record_columns,
     with_schema_record,
 )
-from lakehouse.schema_history.schema_records import Record, recorded_schema
+from lakehouse.schema_history.schema_records import Record, is_other_table, misread_texts, recorded_schema
 from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
@@ -37,6 +37,8 @@ NO_RULES = Rules()
 NO_RECORD = (
     "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
 )
+MISREAD = "column {}: the connector reads its text by another character set than the statements gave it"
+OTHER_COLUMNS = "the connector reads its rows by other columns than the statements gave it"
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
 # a table's snapshots so far: the lineage that each is of, and its place
 Taken = list[tuple[Lineage, Position]]
@@ -57,6 +59,7 @@ def build(
     """
     records = sorted(map(with_created_schema, _once(records)), key=lambda record: record.position)
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
+    lives.virtual = virtual
     spelling = Spelling(sightings.names(), records, lives.has_rows_between)
     whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []
@@ -164,9 +167,16 @@ def _apply_record(context: Context) -> list[tuple[Position, str]]:
 
 
 def _apply_columns_of_ddl(lives: Lives, record: Record) -> None:
-    """A DDL whose message has the table's columns settles a schema that is not known."""
+    """A DDL whose message has the table's columns settles a schema that is not known. A binlog's connector
+    reads text by the character sets that it shows there.
+    """
     lineage = lives.live.get((record.database, record.table or ""))
     if lineage is not None and record.columns:
+        own, told = lineage.steps[-1].schema, recorded_schema(record)
+        misread = misread_texts(own, told) if lives.virtual else []
+        lineage.incomplete += [(record.position, MISREAD.format(name)) for name in misread]
+        if lives.virtual and own.columns and lineage.held is None and is_other_table(own, told):
+            lineage.incomplete.append((record.position, OTHER_COLUMNS))
         lineage.steps = with_record_columns(lineage, record)
 
 

@@ -140,6 +140,36 @@ def with_charsets(schema: TableSchema, told: TableSchema) -> TableSchema:
     return schema if columns == schema.columns else replace(schema, columns=columns)
 
 
+def misread_texts(schema: TableSchema, told: TableSchema) -> list[str]:
+    """The text columns that a connector takes for ones of another character set: it does not follow every
+    CONVERT TO, or a table's new default, and reads bytes of the one as characters of the other.
+    """
+    read = {name_key(column.name): column.type for column in told.columns}
+    pairs = (
+        (column.name, column.type, read.get(name_key(column.name)))
+        for column in schema.columns
+        if not schema.inferred and column.type.family == "text"
+    )
+    return [
+        name
+        for name, own, other in pairs
+        if other is not None and other.family == "text" and own.charset and other.charset
+        if _encoding(own.charset) != _encoding(other.charset)
+    ]
+
+
+def is_other_table(schema: TableSchema, told: TableSchema) -> bool:
+    """Whether a connector takes the table for another one than its statements made, and reads rows by that
+    one's columns: of an exchange of names it loses a column.
+    """
+    own, others = ([name_key(column.name) for column in one.columns] for one in (schema, told))
+    return not schema.inferred and own != others
+
+
+def _encoding(charset: str) -> str:
+    return "utf8" if charset.startswith("utf8") else charset
+
+
 def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:
     """The schema with more columns behind its own, under new ids."""
     numbered = tuple(replace(column, id=schema.next_id + number) for number, column in enumerate(added))

@@ -85,6 +85,7 @@ class Lives:
     ) -> None:
         self.sightings, self.ordered, self.logs = sightings, ordered, logs
         self.charsets = DatabaseCharsets(charset)
+        self.virtual = False  # rows carry VIRTUAL columns, as a binlog's do
         self.live = LiveTables()
         self.free_since: dict[Name, Position] = {}
         self.ended: dict[Name, Lineage] = {}

@@ -27,7 +27,6 @@ from typing import Any
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message, Position
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.schema_history.build import NO_RECORD
 from tests.oracle.check import Judged, compare, told
 from tests.oracle.database import Database
 from tests.oracle.program import CHARSET, ZONE
@@ -44,18 +43,18 @@ SERVERS = {"mariadb": start_mariadb, "mysql": start_mysql}
 BINLOG = ("--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--default-time-zone=+08:00")
 
 
+# what a connector's own mistakes leave open
+TRUE_REASONS = re.compile(r"a later full snapshot .* has nothing|the connector reads its (text|rows)")
+
+
 class Sure(History):
-    """Without tables of which gold says that they may be gone since a snapshot, and `unsure` ones."""
+    """Without tables of which gold is not sure with reason."""
 
     unsure: frozenset[Name] = frozenset()
 
     def live(self, position: Position) -> dict[Name, Lineage]:
-        return {
-            name: one
-            for name, one in super().live(position).items()
-            if name not in self.unsure
-            and not any(why == NO_RECORD and since <= position for since, why in one.incomplete)
-        }
+        found = super().live(position)
+        return {name: one for name, one in found.items() if name not in self.unsure}
 
 
 @dataclass
@@ -93,16 +92,18 @@ class Part:
         self.problems, self.breaks = self.memory.problems, self.memory.breaks
         return found
 
-    def sure_of(self, at: Position, state: State) -> State:
-        """The state without tables of which gold is not sure, and which are left out from now on."""
+    def sure_of(self, at: Position, state: State, *, lossy: bool) -> State:
+        """The state without tables of which gold is not sure with reason, which are left out here too.
+        `lossy`: any reason will do.
+        """
         self.unsure = frozenset()
-        self.tables(at)
-        doubts = {
-            name
-            for name, one in self.lineages().live(at).items()
-            if one.incomplete_at(at, [(at, why) for why in self.problems.get(".".join(name), ())])
-            or ".".join(name) in self.breaks
-        }
+        live = self.lineages().live(at)
+        why = {name: {what for since, what in one.incomplete if since <= at} for name, one in live.items()}
+        doubts = {name for name, told in why.items() if any(map(TRUE_REASONS.search, told))}
+        if lossy:
+            self.tables(at)
+            doubts |= {name for name in live if ".".join(name) in {*self.problems, *self.breaks}}
+            doubts |= {name for name, one in live.items() if one.incomplete_at(at)}
         self.unsure = frozenset(doubts)
         return {name: table for name, table in state.items() if name not in doubts}
 
@@ -120,8 +121,7 @@ def judge_run(
         part = Part(memory, playing.names)
         with told(judged):
             for place, state in playing.states():
-                if lossy:
-                    state = part.sure_of(right_behind(place), state)
+                state = part.sure_of(right_behind(place), state, lossy=lossy)
                 compare(part, right_behind(place), state, judged)  # type: ignore[arg-type]
         yield playing, judged
 
@@ -147,8 +147,7 @@ def judge_live(
             if state is not None and not judged[playing.runner.seed].wrong:
                 with told(judged[playing.runner.seed]):
                     part = Part(memory, playing.names)
-                    if run.lossy:
-                        state = part.sure_of(before, state)
+                    state = part.sure_of(before, state, lossy=run.lossy)
                     compare(part, before, state, judged[playing.runner.seed])  # type: ignore[arg-type]
     for playing in played:
         yield playing, judged[playing.runner.seed]

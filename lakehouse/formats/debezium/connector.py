@@ -56,6 +56,7 @@ _MISREADS_TIMES = re.compile(r"[01]\.|2\.[0-5]\.", re.A)
 _CUT_UUID = re.compile(rb'"00[0-9a-f]{6}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
 _OLD_KEY_DELETE = "__debezium.newkey"
 _NAME = r"(?:`(?:[^`]|``)*`|[^\s.`,]+)"
+_REPLACED = re.compile(rf"\s*CREATE\s+OR\s+REPLACE\s+TABLE\s+(?:({_NAME})\s*\.\s*)?({_NAME})", re.I)
 _RENAME = re.compile(
     rf"\s*RENAME\s+TABLES?\s+(?:({_NAME})\s*\.\s*)?{_NAME}\s+TO\s+(?:({_NAME})\s*\.\s*)?{_NAME}\s*", re.I
 )
@@ -96,6 +97,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             raise DecodeError("rollback", ROLLED_BACK)
         yield _schema_change(message, payload, payload.source)
         yield from _misread_text(payload, payload.source)
+        yield from _not_followed(payload, payload.source)
 
 
 # Row events
@@ -323,6 +325,18 @@ def _misread_text(payload: Payload, source: Source) -> Iterator[DeadLetter]:
             text = f"column: expected text, got the character set {charset}, of which other characters come"
             database = source.db or payload.databaseName or None
             yield DeadLetter("type", text, number, database=database, table=_table(source, change))
+
+
+def _not_followed(payload: Payload, source: Source) -> Iterator[DeadLetter]:
+    """A dead letter of a table that CREATE OR REPLACE TABLE has made anew: the connector keeps the columns of
+    the old one, which it then reads the rows by, and names no table.
+    """
+    replaced = _REPLACED.match(payload.ddl or "")
+    if replaced is not None and payload.tableChanges == [] and not source.table:
+        database, table = (name and name.strip("`").replace("``", "`") for name in replaced.groups())
+        text = "CREATE OR REPLACE TABLE: the connector does not follow it, and reads rows by the old columns"
+        database = database or source.db or payload.databaseName or None
+        yield DeadLetter("type", text, 1, database=database, table=table)
 
 
 def _table(source: Source, change: TableChange | None) -> str | None:
