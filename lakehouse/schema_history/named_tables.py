@@ -103,3 +103,18 @@ def _names(statement: E.Statement) -> Iterator[E.Name]:
             yield from tables
         case _:
             pass
+
+
+def names_of_hidden_session(statement: E.Statement) -> list[E.Name]:
+    """The names of a RENAME of which some have no database, where the message has that of one that is
+    written: of an ALTER with more clauses, and of the first new name of several.
+    """
+    names: list[E.Name] = []
+    if isinstance(statement, E.AlterTable) and len(statement.edits) > 1:
+        names = [(statement.database, statement.table)]
+        names += [edit.to for edit in statement.edits if isinstance(edit, E.RenameTo)]
+        is_first = statement.database is not None
+    elif isinstance(statement, E.RenameTable):
+        names = [name for pair in statement.pairs for name in pair]
+        is_first = len(names) > 2 and names[1][0] is not None
+    return names if names and is_first and any(database is None for database, _ in names) else []

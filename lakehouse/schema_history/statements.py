@@ -18,7 +18,7 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import NAMES_MIXED, Lineage, Name, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
-from lakehouse.schema_history.named_tables import statements_of
+from lakehouse.schema_history.named_tables import names_of_hidden_session, statements_of
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import EMPTY, Lives
@@ -132,7 +132,7 @@ def _meant(context: Context, statement: E.Statement) -> list[Name] | None:
     """The tables, of any database, that a statement may mean where neither it nor its message names one, as
     Canal sends what it can't read; None where they do.
     """
-    if context.rules.hides_sessions and (hidden := _of_a_hidden_session(statement)):
+    if context.rules.hides_sessions and (hidden := names_of_hidden_session(statement)):
         told = [context.name(name) for name in hidden if name[0] is not None]
         bare = {name_key(table) for database, table in hidden if database is None}
         every = {*context.lives.live, *context.spelling.sighted}  # rows of new names come behind it
@@ -151,21 +151,6 @@ def _meant(context: Context, statement: E.Statement) -> list[Name] | None:
     if isinstance(statement, E.CreateTable | E.CreateTableLike) and not statement.or_replace:
         return []  # of a table that is in no database yet
     return [found for _, table in names for found in context.in_all_databases(table)]
-
-
-def _of_a_hidden_session(statement: E.Statement) -> list[E.Name]:
-    """The names of a RENAME of which some have no database, where the message has that of one that is
-    written: of an ALTER with more clauses, and of the first new name of several.
-    """
-    names: list[E.Name] = []
-    if isinstance(statement, E.AlterTable) and len(statement.edits) > 1:
-        names = [(statement.database, statement.table)]
-        names += [edit.to for edit in statement.edits if isinstance(edit, E.RenameTo)]
-        is_first = statement.database is not None
-    elif isinstance(statement, E.RenameTable):
-        names = [name for pair in statement.pairs for name in pair]
-        is_first = len(names) > 2 and names[1][0] is not None
-    return names if names and is_first and any(database is None for database, _ in names) else []
 
 
 def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
@@ -241,7 +226,7 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
         schema = like.source_schema if like else _first_schema(statement, charset)
         lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
         if like is not None and any(why == NAMES_MIXED for _, why in like.incomplete):
-            lineage.incomplete.append((position, NAMES_MIXED))  # it is a copy of what the producer takes it for
+            lineage.incomplete.append((position, NAMES_MIXED))  # a copy of what the producer has
         if schema is None:
             rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 

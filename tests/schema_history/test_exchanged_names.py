@@ -38,9 +38,12 @@ def test_a_copy_of_such_a_table_is_incomplete_too() -> None:
         ("u", "CREATE TABLE u LIKE t"),
         ("v", CREATE.replace(" t ", " v ")),
     ]
+    said = [
+        {"database": "d", "table": table, "type": "ALTER", "isDdl": True, "es": number, "sql": sql}
+        for number, (table, sql) in enumerate(told)
+    ]
     silver = Memory("canal", tidb=False).add(
-        Message("c", 0, offset, None, dumps({"database": "d", "table": table, "isDdl": True, "sql": sql}))
-        for offset, (table, sql) in enumerate(told)
+        Message("c", 0, offset, None, dumps(one)) for offset, one in enumerate(said)
     )
 
     live = silver.lineages().live(silver.reach)
