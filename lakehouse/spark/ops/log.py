@@ -33,7 +33,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.pruning import known_summary, pruned
+from lakehouse.ops.pruning import OLD, known_summary, pruned
 from lakehouse.ops.records.gold import Intent, Manifest
 from lakehouse.ops.records.kinds import decode, encode
 from lakehouse.ops.records.operators import Generation
@@ -80,6 +80,10 @@ class Logged:
         if not self._is_read:
             self._record, self._is_read = decode(self.kind, self.text), True
         return self._record
+
+    def forget(self) -> None:
+        """Keep the text alone: a record takes several times its memory."""
+        self._record, self._is_read = None, False
 
     @property
     def stored(self) -> tuple[int, str, int, str]:
@@ -270,8 +274,11 @@ class OpsLog:
 
     def tidy(self, began: int) -> None:
         """Prune the log, and put the table's files together, where a run, which began at seq `began`, has
-        passed another multiple of TIDY, or the log has become twice as long as it is to be.
+        passed another multiple of TIDY, or the log has become twice as long as it is to be. Of old records the
+        texts alone stay in memory.
         """
+        if self.seq != began:
+            self._forget()
         is_passed = self.seq // TIDY != began // TIDY
         if not is_passed and sum(len(one.text) for one in self.records) <= 2 * limits.OPS_LOG_SIZE:
             return
@@ -284,6 +291,12 @@ class OpsLog:
             # shows in its way
             if "DELTA_CONCURRENT" not in str(error):
                 raise
+
+    def _forget(self) -> None:
+        newest = {one.kind: one for one in self.records}
+        for one in self.records:
+            if one.kind in OLD and one is not newest[one.kind]:
+                one.forget()
 
     @property
     def archive(self) -> Archive:

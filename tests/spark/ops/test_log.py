@@ -41,6 +41,21 @@ def test_the_files_of_a_log_are_put_together_by_the_run_that_passes_the_next_mul
     assert OpsLog(spark, log.lake, "shop").load().records == log.records
 
 
+def test_a_run_that_goes_on_holds_old_records_as_texts(spark: Any, tmp_path: Path) -> None:
+    log = OpsLog(spark, Lake(str(tmp_path)), "shop")
+    log.add_all([Scan(checkpoint=1), Rebuilding(number=2), Scan(checkpoint=2)])
+
+    def read() -> list[bool]:
+        return [one._is_read for one in log.records]
+
+    log.tidy(log.seq)
+    assert read() == [True, True, True]
+    log.tidy(0)
+
+    assert read() == [False, True, True]
+    assert log.all(Scan) == [Scan(checkpoint=1), Scan(checkpoint=2)]
+
+
 def plan(last: int) -> Planned:
     ranges = (OffsetRange("t", "", 0, first=3, last=last),)
     return Planned(batch=2, generation="g", small=True, ranges=ranges)
