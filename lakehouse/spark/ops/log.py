@@ -274,8 +274,8 @@ class OpsLog:
 
     def tidy(self, began: int) -> None:
         """Prune the log, and put the table's files together, where a run, which began at seq `began`, has
-        passed another multiple of TIDY, or the log has become twice as long as it is to be. Of old records the
-        texts alone stay in memory.
+        passed another multiple of TIDY, or the log has become twice as long as it is to be. Of old
+        records the texts alone stay in memory.
         """
         if self.seq != began:
             self._forget()
