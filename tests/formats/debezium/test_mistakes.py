@@ -1,5 +1,6 @@
-"""What MariaDB's connector 3.4.0 sent of a MariaDB 11.4 with binlog_legacy_event_pos=OFF, where it is wrong or
-leaves something open: `mariadb-3.4.0.jsonl.gz`, without schemas, of
+"""What MariaDB's connector 3.4.0 sent of a MariaDB 11.4 with binlog_legacy_event_pos=OFF, where it is wrong
+or leaves something open: `mariadb-3.4.0.records.gz` (it has a dead letter, so it is none of the recordings
+that read whole), without schemas, of
 
     CREATE TABLE latin (id INT PRIMARY KEY, a VARCHAR(20)) CHARACTER SET latin1; INSERT … (1, 'é')
     CREATE TABLE label (id INT PRIMARY KEY, e ENUM('é')) CHARACTER SET latin1; INSERT … (1, 'é')
@@ -17,7 +18,7 @@ from tests.support.engine import Memory
 from tests.support.paths import DATA
 from tests.support.recorded_truth import recorded
 
-SENT = [message for message, _ in recorded(DATA / "debezium/mistakes/mariadb-3.4.0.jsonl.gz")]
+SENT = [message for message, _ in recorded(DATA / "debezium/mistakes/mariadb-3.4.0.records.gz")]
 NUMBERED = {"server": "mariadb 11.4", "charset": "utf8mb4", "binlog_transaction_compression": "true"}
 
 
