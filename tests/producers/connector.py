@@ -126,6 +126,8 @@ def class_path(release: str, kind: str) -> str:
 def _fetch(folder: Path, release: str, kind: str) -> None:
     wanted = [("io.debezium", name, release) for name in ("debezium-embedded", f"debezium-connector-{kind}")]
     wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
+    if release < "2.5":  # converters of their time don't know replace.null.with.default
+        wanted.append(("org.apache.kafka", "connect-json", "3.6.1"))
     pom = folder / "pom.xml"
     pom.write_text(_POM.format(dependencies="\n".join(_DEPENDENCY.format(*one) for one in wanted)))
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
