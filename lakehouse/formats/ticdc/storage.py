@@ -169,20 +169,17 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
 
 def _unordered(place: Place, joined: Mapping[str, bytes | None]) -> DeadLetter | None:
     """What a file's rows are where nothing but a commit ts, which they lack, could order them."""
+    named = {"database": place.database, "table": place.table}
     if int(joined.get("dispatchers") or b"1") > 1:
-        code, text = (
-            "dispatchers",
-            "one dispatcher in its folder, got several, which only commit ts could order",
-        )
-    elif "emptied" in joined:
-        code, text = (
-            "statements",
+        text = "one dispatcher in its folder, got several, which only commit ts could order"
+        return DeadLetter("dispatchers", f"data file: expected {text}", 0, **named)
+    if "emptied" in joined:
+        text = (
             "rows of one side of a statement that empties the table, got a folder of both sides, which only "
-            "commit ts tells apart",
+            "commit ts tells apart"
         )
-    else:
-        return None
-    return DeadLetter(code, f"data file: expected {text}", 0, database=place.database, table=place.table)
+        return DeadLetter("statements", f"data file: expected {text}", 0, **named)
+    return None
 
 
 def _of_its_rows(place: Place, sharers: bytes | None, data: bytes, options: Mapping[str, str]) -> Place:
