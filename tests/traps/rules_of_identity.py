@@ -230,8 +230,9 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "1.43": (
         "A known identity with another value in a column that both images have is a dead letter `conflict`, "
-        "and what stood first stands.",
+        "and what stood first stands; so is a delete in place of a row.",
         "test_another_value_of_a_known_change_is_a_conflict_and_the_first_stands"
+        " test_a_delete_in_place_of_a_row_is_a_conflict_and_a_delete_that_comes_again_is_none"
         " test_a_column_that_one_of_two_images_lacks_is_no_conflict"
         " test_silver_in_spark_jobs_equals_silver_on_the_driver",
     ),

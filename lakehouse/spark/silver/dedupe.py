@@ -2,7 +2,8 @@
 
 The normal case is cheap: the hashes of a decoded batch, compared with each other and with those of the few
 rows of silver in the same range, show that nothing is there twice. Equal identities whose after-images
-disagree in a column that both have are conflicts: dead letters, and gold holds their table.
+disagree in a column that both have, or of which one is a delete, are conflicts: dead letters, and gold holds
+their table.
 """
 
 import json
@@ -277,7 +278,7 @@ def _suspects(marked: DataFrame) -> DataFrame:
         *names, "_standing", "_twin.*"
     )
     arrived = marked.where(F.col("_known")).select(*names, standing, "after", *ORIGIN)
-    return twins.unionByName(arrived).where(F.col("after") != F.col("_standing"))
+    return twins.unionByName(arrived).where(~F.col("after").eqNullSafe(F.col("_standing")))
 
 
 def _equal_rows(marked: DataFrame) -> DataFrame:
@@ -302,8 +303,8 @@ def _letter(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def disagree(one: str | None, other: str | None) -> bool:
-    """Whether two after-images differ in a column that both have."""
+    """Whether two after-images differ in a column that both have, or only one of them is none, a delete's."""
     if one is None or other is None:
-        return False
+        return one is not other
     left, right = json.loads(one), json.loads(other)
     return any(left[name] != right[name] for name in left.keys() & right.keys())

@@ -78,7 +78,14 @@ def test_another_value_of_a_known_change_is_a_conflict_and_the_first_stands() ->
 def test_a_column_that_one_of_two_images_lacks_is_no_conflict() -> None:
     assert kept([change({"v": 1, "w": 2}, offset=1)], known={"v": 1}) == ([], 0, 1)
     assert kept([change({"v": 1}), change({"w": 2}, offset=1)]) == ([{"v": 1}], 0, 1)
-    assert kept([change(None, offset=1)], known={"v": 1}) == ([], 0, 1)
+
+
+def test_a_delete_in_place_of_a_row_is_a_conflict_and_a_delete_that_comes_again_is_none() -> None:
+    """As an insert and a delete of one transaction whose rows all have one place in the binlog."""
+    assert kept([change(None, offset=1)], known={"v": 1}) == ([], 1, 0)
+    assert kept([change({"v": 1}), change(None, offset=1)]) == ([{"v": 1}], 1, 0)
+    new, conflicts, duplicates = distinct_rows([change(None), change(None, offset=1)], {}, "tidb")
+    assert (len(new), conflicts, duplicates) == (1, [], 1)
 
 
 @pytest.mark.parametrize(
