@@ -35,6 +35,7 @@ from lakehouse.demo.kafka_broker import Broker, start_broker
 from lakehouse.events import Message
 from lakehouse.formats.open_frames import framed
 from lakehouse.sources.kafka_produce import produce
+from lakehouse.spark.commit_files import small_table
 from lakehouse.spark.session import get_session
 
 DATABASE, TOPIC = "soak", "soak"
@@ -42,8 +43,8 @@ FIRST_TS = 470_606_995_725_312_000
 LIMIT = 1.1
 COLLECTED_EVERY = 30.0  # seconds
 QUARTERS = 4
-# nothing has been said for so many seconds: the run has caught up; and for so many it may take that
-SILENT, CATCH_UP = 45.0, 1800.0
+# how many seconds a run may take to publish all that it was sent, and how many more pass before a sample
+CATCH_UP, IDLE = 1800.0, 20.0
 SOURCE = """format: ticdc-open
 kafka: {{bootstrap_servers: '{bootstrap}', topics: [{topic}]}}
 time_zone: UTC
@@ -185,18 +186,27 @@ class Run:
                     print(described(found), file=sys.stderr, flush=True)
             time.sleep(2)
 
-    def rest(self) -> None:
-        """Wait until the run has caught up, and take a sample."""
-        ends, path = time.monotonic() + CATCH_UP, self.root / "run.log"
-        while time.time() - path.stat().st_mtime < SILENT:
+    def rest(self, ts: int) -> None:
+        """Wait until gold's watermark is at a commit ts, and take a sample."""
+        ends = time.monotonic() + CATCH_UP
+        while self.published() < ts:
             if time.monotonic() > ends or self.process.poll() is not None:
-                sys.exit(f"soak: the run does not catch up: {path.read_text()[-2000:]}")
+                said = (self.root / "run.log").read_text()[-2000:]
+                sys.exit(f"soak: the run does not catch up: {said}")
             time.sleep(1)
+        time.sleep(IDLE)
         found = sample(self.process.pid, time.monotonic() - self.begun)
         if found is None:
             sys.exit("soak: no sample of the heap: is there a jcmd beside java?")
         self.rests.append(found)
         print(f"at rest, {described(found)}", file=sys.stderr, flush=True)
+
+    def published(self) -> int:
+        """The commit ts of the newest manifest's watermark."""
+        table = small_table(self.root / "lake/ops/soak_log", ["seq", "kind", "body"])
+        rows = () if table is None else table.to_pylist()
+        manifests = [(row["seq"], row["body"]) for row in rows if row["kind"] == "manifest"]
+        return json.loads(max(manifests)[1])["watermark"][1] if manifests else 0
 
     def stop(self) -> None:
         if self.process.poll() is not None:
@@ -231,7 +241,7 @@ def publish(model: Model, broker: Broker, run: Run, given: argparse.Namespace) -
                 counts["restarts"] += 1
             time.sleep(max(0.0, begun + passed + 1 - time.monotonic()))
         produce(list(model.resolved()), broker.bootstrap, TOPIC, partitions=given.partitions)
-        run.rest()
+        run.rest(model.ts)
     return counts
 
 
