@@ -1,4 +1,5 @@
-"""The handling modes of a connector that its rows show: their values against the types of its schema records.
+"""The settings of a connector and its server that its rows show. Handling modes show in values against the
+types of schema records:
 
     DECIMAL as text `12.34`             decimal.handling.mode=string
     VARBINARY as `deadbeef`, `-_8=`     binary.handling.mode=hex, base64-url-safe
@@ -7,6 +8,8 @@
 A mode is told only where the default, which is taken for it else, can't have written the values: they are
 out of range, finer than the column, or no base64. One exception is `connect`, of whose DATETIME(6) all
 milliseconds can be microseconds too: it is told where most of them would be of the days around 1970-01-01.
+
+Rows of a transaction that have one place in the binlog, as in a compressed one, show in their numbers.
 """
 
 import re
@@ -17,7 +20,7 @@ from typing import Any, NamedTuple
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image, Message
 from lakehouse.formats.debezium.envelope import schema_columns
-from lakehouse.formats.debezium.records import Payload, Source, read_record
+from lakehouse.formats.debezium.records import Payload, Source, begin_of, read_record
 from lakehouse.formats.debezium.unwrapped import unwrapped_row
 from lakehouse.schema import ColumnType, parse_type
 from lakehouse.values.scalars import DOUBLE_DIGITS, whole_milliseconds, whole_nanoseconds
@@ -51,13 +54,35 @@ class _Moment(NamedTuple):
     value: int
 
 
+class _Places:
+    """Whether a row's place is at or below that of the row before it in its transaction and partition. A
+    change of the key is two rows of one place; a connector that restarts begins with lower numbers.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, int], tuple[str, int, tuple[int, int], str]] = {}
+        self.are_shared = False
+
+    def note(self, message: Message, payload: Payload, source: Source) -> None:
+        told, op = payload.transaction, payload.op or ""
+        if told is None or told.total_order is None or begin_of(told.id) is not None:
+            return
+        key, place = (message.topic, message.partition), (source.pos, source.row or 0)
+        last = self._last.get(key)
+        self._last[key] = told.id, told.total_order, place, op
+        if last is not None and last[0] == told.id and last[1] < told.total_order:
+            is_half = (last[3], op) == ("d", "c") and last[2] == place
+            self.are_shared = self.are_shared or (last[2] >= place and not is_half)
+
+
 def shown_modes(messages: Iterable[Message], _: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The modes that are not the defaults, as options of the format."""
+    """The settings that are not the defaults, as options of the format."""
     types: dict[_Column, set[ColumnType]] = defaultdict(set)
     values: dict[_Column, set[Any]] = defaultdict(set)
+    places = _Places()
     for message in messages:
         try:
-            _note(message, types, values)
+            _note(message, types, values, places)
         except DecodeError:
             continue
     of_type = {column: next(iter(found)) for column, found in types.items() if len(found) == 1}
@@ -68,11 +93,17 @@ def shown_modes(messages: Iterable[Message], _: Mapping[str, str] | None = None)
         "binary_handling_mode": _binary_mode(
             value for kind, found in typed if kind.family == "binary" for value in found
         ),
+        "binlog_transaction_compression": "true" if places.are_shared else None,
     }
     return {name: mode for name, mode in told.items() if mode is not None}
 
 
-def _note(message: Message, types: dict[_Column, set[ColumnType]], values: dict[_Column, set[Any]]) -> None:
+def _note(
+    message: Message,
+    types: dict[_Column, set[ColumnType]],
+    values: dict[_Column, set[Any]],
+    places: _Places,
+) -> None:
     if record := unwrapped_row(message, message.value or b""):
         _note_rows(record.source, (record.before, record.after), values, has_schema=record.schema is not None)
         return
@@ -80,6 +111,7 @@ def _note(message: Message, types: dict[_Column, set[ColumnType]], values: dict[
     if payload is None or payload.source is None:
         return
     if payload.op is not None:
+        places.note(message, payload, payload.source)
         _note_rows(payload.source, (payload.before, payload.after), values, has_schema=schema is not None)
     for column, kind in _typed_columns(payload):
         types[column].add(kind)

@@ -132,3 +132,34 @@ def test_unwrapped_rows_show_their_modes() -> None:
     assert shown_modes([message(flat | place), schema_record(**COLUMNS)]) == {
         "decimal_handling_mode": "string"
     }
+
+
+@pytest.mark.parametrize(
+    ("transaction", "rows", "shared"),
+    [
+        ("0-1-5", [("c", 100, 0), ("u", 100, 0)], True),
+        ("0-1-5", [("c", 100, 0), ("c", 100, 1), ("u", 100, 0)], True),
+        ("0-1-5", [("c", 100, 0), ("c", 100, 1), ("u", 140, 0)], False),
+        ("0-1-5", [("d", 100, 0), ("c", 100, 0)], False),  # a change of the key
+        ("0-1-5", [("c", 100, 0)], False),
+        (
+            "file=b.000001,pos=100",
+            [("c", 100, 0), ("u", 100, 0)],
+            False,
+        ),  # tells itself that it is compressed
+    ],
+)
+def test_rows_of_a_transaction_that_have_one_place_show_it(
+    transaction: str, rows: list[tuple[str, int, int]], shared: bool
+) -> None:
+    told = [
+        message(
+            {
+                **row(op, None, {"id": 1}, pos=pos, row=place),
+                "transaction": {"id": transaction, "total_order": n},
+            }
+        )
+        for n, (op, pos, place) in enumerate(rows, 1)
+    ]
+
+    assert shown_modes(told) == ({"binlog_transaction_compression": "true"} if shared else {})
