@@ -60,6 +60,7 @@ def test_what_is_unread_is_what_python_says_whatever_partitions_there_are(
         left = found(offsets.unread(bronze, [NextOffset(*place, following[place]) for place in places]))
 
         assert left == sorted(row for row in rows if row[3] >= following.get(row[:3], 0))
+    bronze.unpersist()
 
 
 def test_files_of_partitions_that_are_read_are_not_opened(spark: Any, tmp_path: Path) -> None:
