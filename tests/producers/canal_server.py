@@ -18,8 +18,7 @@ from typing import NamedTuple
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
 from lakehouse.jvm.jars import locked_jars
-from lakehouse.jvm.java import java
-from tests.servers.mariadb import tie_to_parent
+from tests.producers.java_driver import start_driver, stop_driver
 
 Place = tuple[int, int]  # number of the binlog's file, offset
 
@@ -57,42 +56,15 @@ class Canal:
         told = self.folder / "canal.properties"
         lines = [f"{name}={value.replace(chr(92), chr(92) * 2)}\n" for name, value in settings.items()]
         told.write_text("".join(lines), encoding="utf-8")
-        driver = Path(__file__).with_name("CanalDriver.java")
         with (self.folder / "canal.log").open("ab") as log:
-            self._logged = log.tell()
-            self.process = subprocess.Popen(
-                [
-                    str(java()),
-                    "-Xmx384m",
-                    "-XX:+UseSerialGC",
-                    "-XX:TieredStopAtLevel=1",
-                    f"-Duser.timezone={self.zone}",
-                    "-Dfile.encoding=UTF-8",
-                    "-cp",
-                    class_path(),
-                    str(driver),
-                    str(told),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                preexec_fn=tie_to_parent,
-            )
+            self._logged, zone = log.tell(), f"-Duser.timezone={self.zone}"
+            self.process = start_driver("CanalDriver.java", class_path(), told, log, zone)
 
     def stop(self, *, at_once: bool = False) -> None:
         """End it in order, or as a crash does."""
-        if (process := self.process) is None:
-            return
-        if at_once:
-            process.kill()
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self.process = None
+        if self.process is not None:
+            stop_driver(self.process, at_once=at_once)
+            self.process = None
 
     def wait(self, place: Place, seconds: float = 180, *, behind: bool = True) -> bool:
         """Until something at a place of the binlog has been sent, or `behind` it; False where Canal retries

@@ -16,8 +16,7 @@ from pathlib import Path
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
 from lakehouse.jvm.cache import cached_folder
-from lakehouse.jvm.java import java
-from tests.servers.mariadb import tie_to_parent
+from tests.producers.java_driver import start_driver, stop_driver
 
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>lakehouse</groupId><artifactId>producers</artifactId><version>1</version><dependencies>
@@ -49,32 +48,16 @@ class Connector:
         settings = {"out": str(self.out), **self.settings}
         lines = [f"{name}={value.replace(chr(92), chr(92) * 2)}\n" for name, value in settings.items()]
         told.write_text("".join(lines), encoding="utf-8")
-        options = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
-        driver = Path(__file__).with_name("DebeziumDriver.java")
+        classes = class_path(self.release, self.kind)
         with (self.folder / "connector.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [str(java()), *options, "-cp", class_path(self.release, self.kind), str(driver), str(told)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                preexec_fn=tie_to_parent,
-            )
+            self.process = start_driver("DebeziumDriver.java", classes, told, log)
 
     def stop(self, *, at_once: bool = False) -> None:
         """End it in order, or as a crash does."""
-        if (process := self.process) is None:
-            return
-        if at_once:
-            process.kill()
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self.process = None
-        self.take()
+        if self.process is not None:
+            stop_driver(self.process, at_once=at_once)
+            self.process = None
+            self.take()
 
     def wait(self, text: bytes, seconds: float = 120) -> None:
         """Until a record has come that holds the text."""
