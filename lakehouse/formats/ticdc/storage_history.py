@@ -136,10 +136,15 @@ def column_orders(files: Iterable[Described]) -> tuple[dict[Place, Orders], froz
     """
     described = [one for one in files if one.checksum is not None and one.version.definition.columns]
     own, alike = defaultdict[Any, list[int]](list), defaultdict[Any, list[Described]](list)
-    keys = list(map(_columns_of, described))
+    folders = defaultdict[Name, set[Any]](set)
+    for one in described:
+        folders[one.name].add(one.place[:3])
+    # of a table in one folder there is no statement elsewhere
+    keys = [_columns_of(one) if len(folders[one.name]) > 1 else None for one in described]
     for one, key in zip(described, keys, strict=True):
         own[one.place[:3], one.checksum].append(one.place[3])
-        alike[key].append(one)
+        if key is not None:
+            alike[key].append(one)
     told: dict[Any, Orders] = {}
     found, anew = dict[Place, Orders](), set[Place]()
     for one, key in zip(described, keys, strict=True):
