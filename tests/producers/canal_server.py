@@ -18,7 +18,7 @@ from typing import NamedTuple
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
 from lakehouse.jvm.jars import locked_jars
-from tests.producers.java_driver import start_driver, stop_driver
+from tests.producers.java_driver import Lines, start_driver, stop_driver
 
 Place = tuple[int, int]  # number of the binlog's file, offset
 
@@ -39,7 +39,7 @@ class Canal:
         self.folder, self.port, self.settings, self.zone = folder, port, dict(settings), zone
         self.out = folder / "sent.txt"
         self.process: subprocess.Popen[bytes] | None = None
-        self._read, self._logged = 0, 0
+        self._lines, self._logged = Lines(self.out), 0
         self.last: Place = (0, 0)
         self._sent: dict[str, list[Sent]] = defaultdict(list)
         self._offsets: dict[tuple[str, str, int], int] = defaultdict(int)
@@ -101,14 +101,7 @@ class Canal:
         return self._sent[output]
 
     def _take(self) -> None:
-        if not self.out.exists():
-            return
-        with self.out.open("rb") as file:
-            file.seek(self._read)
-            text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read += len(whole)
-        for line in whole.decode().splitlines():
+        for line in self._lines.new():
             output, topic, number, value, name = line.split("\t")
             file_name, _, offset = name.rpartition(":")
             place = (int(file_name.rpartition(".")[2] or 0), int(offset))

@@ -16,7 +16,7 @@ from pathlib import Path
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
 from lakehouse.jvm.cache import cached_folder
-from tests.producers.java_driver import start_driver, stop_driver
+from tests.producers.java_driver import Lines, start_driver, stop_driver
 
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>lakehouse</groupId><artifactId>producers</artifactId><version>1</version><dependencies>
@@ -38,7 +38,7 @@ class Connector:
         self.settings = dict(settings)
         self.out = folder / "sent.txt"
         self.process: subprocess.Popen[bytes] | None = None
-        self._read, self.sent = 0, list[Message]()
+        self._lines, self.sent = Lines(self.out), list[Message]()
         self._offsets: dict[str, int] = defaultdict(int)
 
     def start(self) -> None:
@@ -76,14 +76,7 @@ class Connector:
 
     def take(self) -> None:
         """Read what has been written since."""
-        if not self.out.exists():
-            return
-        with self.out.open("rb") as file:
-            file.seek(self._read)
-            text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read += len(whole)
-        for line in whole.decode().splitlines():
+        for line in self._lines.new():
             topic, key, value, *headers = line.split(" ")
             named = tuple(
                 ((_bytes(name) or b"").decode(), _bytes(told))

@@ -35,3 +35,21 @@ def stop_driver(process: "subprocess.Popen[bytes]", *, at_once: bool) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+class Lines:
+    """The lines that a driver writes to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+
+    def new(self) -> list[str]:
+        """Those that have been written since, as far as they are whole."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return whole.decode().split("\n")[:-1]
