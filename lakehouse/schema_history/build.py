@@ -6,7 +6,7 @@ taken from the rows before the next DDL, so that it never depends on how far sil
 is not understood, or that does not fit, holds its table from its position on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby, pairwise
 
@@ -37,7 +37,8 @@ NO_RULES = Rules()
 NO_RECORD = (
     "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
 )
-MISREAD = "column {}: the connector reads its text by another character set than the statements gave it"
+_MISREAD = "the connector reads its text by another character set than the statements gave it"
+MISREAD = f"column {{}}: {_MISREAD}"
 OTHER_COLUMNS = "the connector reads its rows by other columns than the statements gave it"
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
 # a table's snapshots so far: the lineage that each is of, and its place
@@ -68,6 +69,8 @@ def build(
         problems += _apply_position(position, contexts, taken, is_snapshot=position in whole)
     lives.adopt_unseen()
     lives.settle_keys()
+    for lineage in lives.lineages:
+        _go_on(lineage, whole)
     for lineage in lives.live.values():
         _settle(lives, lineage)
     times = {record.position: record.commit_ts for record in records if record.commit_ts is not None}
@@ -77,6 +80,19 @@ def build(
             step.position: times[step.position] for step in lineage.steps if step.position in times
         }
     return History(lives.lineages, problems)
+
+
+def _go_on(lineage: Lineage, snapshots: Container[Position]) -> None:
+    """A connector that misreads a table goes on so behind what empties it, until it reads its schema anew:
+    for a full snapshot, or where the table is created again.
+    """
+    for position, why in list(lineage.incomplete):
+        if why == OTHER_COLUMNS or why.endswith(_MISREAD):
+            for step in lineage.steps:
+                if step.position > position and any(isinstance(one, Clear) for one in step.effects):
+                    if step.position in snapshots or step.ddl == "DROP TABLE":
+                        break
+                    lineage.incomplete.append((step.position, why))
 
 
 def _once(records: Iterable[Record]) -> Iterable[Record]:

@@ -178,3 +178,26 @@ def test_a_double_in_a_document_has_the_digits_that_the_server_prints(embedded: 
     value = read(told, "json", embedded=embedded, name="io.debezium.data.Json")
     plain = "12345678.9,-1700000000.123,0.0005,0.0000001"
     assert value == f'{{"a":[{plain},12345678901234567890.5,1.5],"b":"\\"{wire}"}}'
+
+
+def test_a_column_that_is_read_by_its_former_charset_is_so_behind_a_truncate_too() -> None:
+    create = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9)) CHARACTER SET latin1"
+    alter = "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4"
+    truncate = {
+        "source": SOURCE | {"pos": 500},
+        "databaseName": "d",
+        "ddl": "TRUNCATE TABLE t",
+        "tableChanges": [],
+    }
+    feed = [
+        created("latin1", ddl=create),
+        created("latin1", source={"pos": 400}, ddl=alter),
+        message(truncate),
+    ]
+    memory = Memory("debezium", tidb=False).add(feed)
+
+    (lineage,) = memory.history().lineages
+
+    assert lineage.cleared_at(memory.reach)[2] == 500
+    problem = lineage.incomplete_at(memory.reach)
+    assert problem is not None and problem[0][2] == 500
