@@ -154,7 +154,7 @@ def _masking_policy(cursor: Cursor) -> Edit:
     cursor.name("a policy's name")
     while cursor.upper != "," and cursor.kind != "end":
         if cursor.upper == "(":
-            cursor.group()
+            cursor.group(may_be_empty=True)
         else:
             cursor.at += 1
     return NoEffect("MASKING POLICY")

@@ -340,8 +340,8 @@ class Cursor:
             return int(following[0].text.partition(".")[0])
         return self.number("a number")
 
-    def group(self) -> str:
-        """Move over a balanced (…) that is not empty; its inside as the source has it."""
+    def group(self, *, may_be_empty: bool = False) -> str:
+        """Move over a balanced (…); its inside as the source has it."""
         start = self.at
         self.need("(")
         depth = 1
@@ -351,6 +351,8 @@ class Cursor:
             depth += {"(": 1, ")": -1}.get(self.upper, 0)
             self.at += 1
         if self.at - start < 3:
+            if may_be_empty:
+                return ""
             self.at -= 1
             self.fail("something in brackets")
         return self.source(start + 1, self.at - 1)
