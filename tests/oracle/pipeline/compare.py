@@ -62,7 +62,8 @@ def model_of(delivery: Delivery, messages: list[Message], source: Source) -> Mod
     """The model of what has arrived, read as the source's settings say."""
     tidb = delivery.plan.decoder.startswith("ticdc")
     model = Model(delivery.plan.decoder, source.silver.options, tidb=tidb, row_ids=delivery.row_ids)
-    model.gold, model.rules = source.gold, Rules(logs=source.gold.said.logs)
+    model.gold = source.gold
+    model.ruled(Rules(logs=source.gold.said.logs))
     model.add(messages)
     return model
 
