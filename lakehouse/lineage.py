@@ -78,8 +78,9 @@ class Lineage:
     policy or an operator has left out what a statement does, so that its rows need not be the source's.
     `unsettled` are the places of snapshots that show more than what had happened there, each with the place
     where all of it had. `gone`: where the source lost the table, which a policy keeps in gold.
-    `beyond` is the source's schema while the table is held, None where it is not known. `shapes` are the last
-    digests that `shape_of` has computed.
+    `beyond` is the source's schema while the table is held, None where it is not known. `snapshots_shown`:
+    the feed has the schema records of its snapshots, so that one without them has not emptied the table.
+    `shapes` are the last digests that `shape_of` has computed.
     """
 
     id: str
@@ -96,6 +97,7 @@ class Lineage:
     unsettled: dict[Position, Position] = field(default_factory=dict)
     gone: Position | None = None
     beyond: TableSchema | None = None
+    snapshots_shown: bool = False
     shapes: Shapes = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from lakehouse.ddl_effects import Clear
 from lakehouse.events import DELETES_HIDDEN, INCREMENTAL, NO_HANDLE, NO_PRIMARY_KEY, Position
 from lakehouse.fold.continuity import Claim, Form, form_of
 from lakehouse.fold.upcast import Carrier, Row, Upstream
@@ -28,7 +29,8 @@ TELLING = (REJECTED, OLD_KEY_UNKNOWN, PARTIAL_AFTER, DELETES_HIDDEN)
 OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may still be there"
 NO_DELETES = "the feed sends no deletes: rows that are gone may still be there"
 KEY_GONE = "rows say that the table has no key: a statement that dropped it is not in the feed"
-SENT_AGAIN = "rows of an incremental snapshot may be there already: the table has no key to tell them by"
+SENT_AGAIN = "rows of a snapshot beside the stream may be there already: the table has no key to tell them by"
+LATER_ROWS = "rows of a snapshot that did not empty the table may be of a later time than their place"
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
 NEVER_INSERTED = "a delete of a row that no change inserted"
@@ -120,6 +122,8 @@ class ChangeReader:
         self._lineage, self._target, self._upstream, self._ids = lineage, target, upstream, ids
         self._claims = claims and bool(ids) and upstream.continuity.rows and not lineage.overruled
         self._step_at = StepIndex(lineage)
+        steps = (one for one in lineage.steps[1:] if any(isinstance(effect, Clear) for effect in one.effects))
+        self._emptied = {one.position[:4] for one in (lineage.steps[0], *steps)}
         self._carriers: dict[tuple[int, str], Carrier] = {}
         self._forms: dict[tuple[int, str], Form] = {}
 
@@ -150,13 +154,28 @@ class ChangeReader:
                 problems.add(NO_DELETES)
             if change.flags and self._has_lost_key(change):
                 problems.add(KEY_GONE)
-            if INCREMENTAL in change.flags and not self._ids:
-                problems.add(SENT_AGAIN)
+            if self._is_beside_stream(change):
+                problems |= self._problems_of_snapshot(change)
             partial = before is not None and not self._ids and not carrier.tells_all(change.before or {})
             self._add(edits, change, before, after, partial=partial)
             if self._claims:
                 self._claim(edits, change)
         return Edits(edits, unknown, frozenset(problems), applied, cleared=cleared)
+
+    def _is_beside_stream(self, change: Change) -> bool:
+        """Whether a row comes of a snapshot that was taken while changes were streamed: one that has not
+        emptied the table, nor begun it.
+        """
+        if INCREMENTAL in change.flags or change.op != "snapshot":
+            return INCREMENTAL in change.flags
+        return self._lineage.snapshots_shown and change.position[:4] not in self._emptied
+
+    def _problems_of_snapshot(self, change: Change) -> set[str]:
+        """What rows beside the stream leave open. Those of an incremental snapshot are of their place: the
+        connector leaves out what changed meanwhile.
+        """
+        blocking = set() if INCREMENTAL in change.flags else {LATER_ROWS}
+        return blocking if self._ids else {*blocking, SENT_AGAIN}
 
     def _has_lost_key(self, change: Change) -> bool:
         """Whether a row's message knows no key where its table has one. TiCDC sends no DDL after which a
@@ -188,7 +207,8 @@ class ChangeReader:
         number = len(edits)
         while number and edits[number - 1].position == change.position and edits[number - 1].claim is None:
             number -= 1
-            claim = claim_of(edits[number], change.flags, form, inserts=inserts)
+            flags = (*change.flags, INCREMENTAL) if self._is_beside_stream(change) else change.flags
+            claim = claim_of(edits[number], flags, form, inserts=inserts)
             edits[number] = edits[number]._replace(claim=claim)
 
     def _add(
@@ -230,7 +250,7 @@ def claim_of(edit: RowEdit, flags: tuple[str, ...], form: Form, *, inserts: bool
     what was before: some producers write an insert so.
     """
     position = edit.position
-    # a row of an incremental snapshot may show more than its position, or mend what no change has told
+    # a row of a snapshot beside the stream may show more than its position, or mend what no change has told
     if OLD_KEY_UNKNOWN in flags or INCREMENTAL in flags:
         return Claim(position, None, None)
     if edit.op == "snapshot":

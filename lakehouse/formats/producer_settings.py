@@ -133,6 +133,9 @@ DEBEZIUM: Settings = {
     "snapshot.locking.mode": Setting(
         None, "none", "a snapshot may hold rows of after its place: without a key they are there twice"
     ),
+    "read.only": Setting(
+        None, "true", "rows of an incremental snapshot are of a later time than the place that they have"
+    ),
     "inconsistent.schema.handling.mode": Setting(
         None, "warn|skip", "rows of tables that the connector has no schema of are left out"
     ),

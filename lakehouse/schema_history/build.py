@@ -19,7 +19,7 @@ from lakehouse.ddl_effects import Clear
 from lakehouse.errors import DdlError
 from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_some_tables
 from lakehouse.lineage import History, Lineage, Name, Step
-from lakehouse.schema_history.created_schemas import with_created_schema
+from lakehouse.schema_history.created_schemas import with_blocking_snapshots, with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
@@ -58,7 +58,8 @@ def build(
     of the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
-    records = sorted(map(with_created_schema, _once(records)), key=lambda record: record.position)
+    records = with_blocking_snapshots(_once(records))
+    records = sorted(map(with_created_schema, records), key=lambda record: record.position)
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
     lives.virtual = virtual
     spelling = Spelling(sightings.names(), records, lives.has_rows_between)
@@ -74,7 +75,9 @@ def build(
     for lineage in lives.live.values():
         _settle(lives, lineage)
     times = {record.position: record.commit_ts for record in records if record.commit_ts is not None}
+    shown = any(record.kind == "snapshot" for record in records)
     for lineage in lives.lineages:
+        lineage.snapshots_shown = shown
         lineage.steps = (_with_virtual if virtual else _without_virtual_keys)(lineage.steps)
         lineage.times = {
             step.position: times[step.position] for step in lineage.steps if step.position in times

@@ -2,6 +2,7 @@
 operators.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,6 +16,10 @@ from lakehouse.ops.records.operators import Imported
 from lakehouse.schema import Column, ColumnType, TableSchema, name_key
 from lakehouse.schema_history.named_tables import statements_of
 from lakehouse.schema_history.schema_records import Record, recorded_schema
+
+# what the server shows of a table
+_SHOWN = re.compile(r"CREATE TABLE `(?:[^`]|``)*` \(\n")
+_SECOND = 1000
 
 
 def imported_records(imports: Iterable[Imported]) -> list[Record]:
@@ -76,3 +81,29 @@ def _of_both(told: TableSchema, created: TableSchema) -> TableSchema:
 def _labelled(column: Column, created: Column | None) -> ColumnType:
     bare = column.type.family in ("enum", "set") and not column.type.members
     return created.type if bare and created is not None else column.type
+
+
+def with_blocking_snapshots(records: Iterable[Record]) -> list[Record]:
+    """The records, with those of a blocking snapshot (of a signal `execute-snapshot`, while a connector
+    streams) as a snapshot's, which empty no table.
+
+        a table that the connector has shown before    its record of then again, as it was
+        any other one                                  CREATE TABLE, maybe with a DROP TABLE before it at the
+                                                       same place, as if they were streamed
+
+    The latter are told from statements by the server's own text and a time that is no whole second, as that
+    of a binlog's is (but MySQL's with GTIDs, where such a CREATE makes the table by either way).
+    """
+    records = list(records)
+    shown = {(one.position, one.database, one.table) for one in records if _is_shown(one)}
+    return [
+        replace(one, kind="snapshot")
+        if one.kind == "ddl" and (one.position, one.database, one.table) in shown
+        else one
+        for one in records
+    ]
+
+
+def _is_shown(record: Record) -> bool:
+    is_timed = bool(record.columns) and (record.commit_ts or 0) % _SECOND != 0
+    return is_timed and record.kind == "ddl" and _SHOWN.match(record.ddl or "") is not None

@@ -128,13 +128,13 @@ def aborted(state: Transactions | None) -> list[Position]:
     if state is None:
         return []
     whole, begun = {*state.snapshots, *(state.waiting or ())}, set(state.begun)
-    last = max((whole | begun) - _of_some(dict(state.drops or ())), default=MIN_POSITION)
+    last = max((whole | begun) - _of_some(whole | begun, dict(state.drops or ())), default=MIN_POSITION)
     return sorted(position for position in begun - whole if position < last)
 
 
-def _of_some(drops: Mapping[Position, Collection[str]]) -> set[Position]:
-    """The places of snapshots of some tables alone."""
-    return {position for position, words in drops.items() if is_of_some_tables(words)}
+def _of_some(places: Iterable[Position], drops: Mapping[Position, Collection[str]]) -> set[Position]:
+    """The places of snapshots of some tables alone; of one without statements, others have had its own."""
+    return {one for one in places if (is_of_some_tables(drops[one]) if one in drops else bool(drops))}
 
 
 def advance(
@@ -204,7 +204,7 @@ def _snapshots_after(before: Transactions, told: TransactionEvents, *, complete:
         begun={*before.begun, *told.begun},
         ended=ended,
         whole=sorted({*before.snapshots, *fresh}),
-        full=fresh - _of_some(drops),
+        full=fresh - _of_some(fresh, drops),
         drops=drops,
     )
 
@@ -215,7 +215,7 @@ def _counted(
     """How far whole snapshots and DDLs reach. DDLs, and snapshots of some tables, do where no END waits and
     no transaction is open (`opened`; None where one waits), but for those that a snapshot of all tables has.
     """
-    of_some, counted = _of_some(snapshots.drops), snapshots.whole
+    of_some, counted = _of_some(snapshots.whole, snapshots.drops), snapshots.whole
     full = [place for place in counted if place not in of_some]
     last = max(full, default=MIN_POSITION)
     if opened is None or any(one.last >= last for one in opened):

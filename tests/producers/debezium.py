@@ -18,6 +18,7 @@ import pickle
 import random
 import re
 import tempfile
+import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from tests.oracle.runner import State
 from tests.producers.connector import Connector
 from tests.producers.debezium_programs import Playing
 from tests.producers.debezium_settings import Drawn, drawn, required
+from tests.producers.debezium_signals import KINDS, Signals
 from tests.producers.judging import Place, end_of_binlog
 from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.servers.mysql import start_mysql
@@ -44,7 +46,10 @@ BINLOG = ("--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--default
 
 
 # what a connector's own mistakes leave open
-TRUE_REASONS = re.compile(r"a later full snapshot .* has nothing|the connector reads its (text|rows)")
+TRUE_REASONS = re.compile(
+    r"a later full snapshot .* has nothing|the connector reads its (text|rows)|rows of a snapshot"
+    r"|a snapshot was taken of it while"
+)
 
 
 class Sure(History):
@@ -99,9 +104,10 @@ class Part:
         self.unsure = frozenset()
         live = self.lineages().live(at)
         why = {name: {what for since, what in one.incomplete if since <= at} for name, one in live.items()}
+        self.tables(at)
+        why = {name: one | self.problems.get(".".join(name), frozenset()) for name, one in why.items()}
         doubts = {name for name, told in why.items() if any(map(TRUE_REASONS.search, told))}
         if lossy:
-            self.tables(at)
             doubts |= {name for name in live if ".".join(name) in {*self.problems, *self.breaks}}
             doubts |= {name for name, one in live.items() if one.incomplete_at(at)}
         self.unsure = frozenset(doubts)
@@ -123,6 +129,8 @@ def judge_run(
             for place, state in playing.states():
                 state = part.sure_of(right_behind(place), state, lossy=lossy)
                 compare(part, right_behind(place), state, judged)  # type: ignore[arg-type]
+        if judged.wrong:
+            judged.wrong = f"{place}: {judged.wrong}"
         yield playing, judged
 
 
@@ -133,15 +141,16 @@ def judge_live(
     played = run.played
     ends = sorted({*run.ends, *(place for one in played for place in (*one.ends, *one.runner.times))})
     judged = {one.runner.seed: Judged() for one in played}
-    before, done = memory.watermark, 0
+    before, done, signalled = memory.watermark, 0, run.signals.places(messages)
     for cut in cuts:
         memory.add(messages[done:cut])
         done = cut
         if memory.watermark <= before:
             continue
         before = memory.watermark
-        behind = bisect_right(ends, before[1:3])
-        behind -= before[3] == 0 and ends[behind - 1] == before[1:3]  # a snapshot's own place
+        if before[1:3] in signalled or (before[3] == 0 and before[1:3] not in ends):
+            continue  # the connector's own, which tells nothing of the programs' commits around it
+        behind = bisect_right(ends, before[1:3]) - (before[3] == 0)
         for playing in played:
             state = state_at(playing, ends[behind])
             if state is not None and not judged[playing.runner.seed].wrong:
@@ -173,6 +182,9 @@ class Run:
         self.database.run("CREATE DATABASE marks")
         self.database.run("CREATE TABLE marks.m (n INT PRIMARY KEY, t VARCHAR(50))")
         needed = required(folder, server.port, told.kind, told.release)
+        self.signals = Signals(self.database, folder, told.seed, told.signals)
+        if told.signals:
+            needed |= self.signals.settings(settings.settings)
         self.connector = Connector(folder, told.release, told.kind, {**needed, **settings.settings})
         seeds = range(told.seed, told.seed + told.programs)
         self.played = [Playing(self.database, seed, told.release, told.without) for seed in seeds]
@@ -185,6 +197,7 @@ class Run:
         while any(one.left for one in self.played):
             for one in self.played:
                 one.play(self.chance.choice((1, 2, 4)))
+                self.signals.maybe(self.played, self.connector.release)
             mark = self._mark()
             try:
                 self.connector.wait(mark)
@@ -193,12 +206,23 @@ class Run:
                 reached = self._begin()
                 continue
             reached = end_of_binlog(self.database)
+            self.signals.is_blocked = False
             if self.restarts and self.chance.random() < 0.3:
                 self.connector.stop(at_once=self.chance.random() < 0.7)
                 self.connector.start()
+        if self.signals.kinds:
+            reached = self._settled()
         for one in self.played:
             one.told_until(reached)
         self.connector.stop()
+
+    def _settled(self) -> Place:
+        """Wait until the connector is through with what it was told to read."""
+        self.signals.resume()
+        for _ in range(10):
+            time.sleep(0.5)
+            self.connector.wait(self._mark())
+        return self.ends[-1]
 
     def _mark(self) -> bytes:
         """A row that tells how far the connector has come."""
@@ -238,7 +262,8 @@ def main(arguments: Sequence[str]) -> int:
     for name, value in (one.split("=", 1) for one in told.set):
         settings.settings[name] = value
     settings.options.update(one.split("=", 1) for one in told.option)
-    settings.server += told.mysqld
+    # between two chunks the connector may keep locks that a program's ALTER waits for
+    settings.server += [*(["--lock-wait-timeout=2"] if told.signals else []), *told.mysqld]
     print(f"{told.kind} {told.release} on {told.server}: {settings}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         server = SERVERS[told.server](
@@ -279,6 +304,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kind", choices=("mysql", "mariadb"), default="mariadb", help="of the connector")
     parser.add_argument("--server", choices=tuple(SERVERS), default="mariadb")
     parser.add_argument("--restarts", action="store_true", help="stop and kill the connector on the way")
+    parser.add_argument(
+        "--signals", action="append", default=[], choices=KINDS, help="snapshots while it streams"
+    )
     parser.add_argument(
         "--without", action="append", default=[], metavar="REGEX", help="statements to leave out"
     )

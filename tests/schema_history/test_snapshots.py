@@ -10,6 +10,7 @@ import pytest
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED, Forget
 from lakehouse.events import TABLE_SNAPSHOT, Message
+from lakehouse.fold.row_edits import LATER_ROWS, SENT_AGAIN
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
@@ -212,6 +213,62 @@ def test_a_snapshot_that_a_signal_asked_for_clears_nothing_and_leaves_other_tabl
     feed.drop("TABLE", 150, "a").table("a", 150).row("a", "r", 150, 2, 20, "last").row("a", "d", 160, 2, 20)
 
     assert feed.tables() == {"d.a": [{"id": 1, "v": 11}], "d.b": [{"id": 1, "v": 1}]}
+
+
+def shown(feed: Feed, table: str, position: int, key: Sequence[str] = ("id",)) -> Feed:
+    """Records of a blocking snapshot as a connector writes those of a table that it has not shown before: as
+    if they had been streamed.
+    """
+    at = {
+        "db": "d",
+        "table": table,
+        "file": feed.file,
+        "pos": position,
+        "ts_ms": 1795646727131,
+        "snapshot": None,
+    }
+    change = {"type": "CREATE", "id": table, "table": {"columns": COLUMNS, "primaryKeyColumnNames": key}}
+    text = f"CREATE TABLE `{table}` (\n  `id` int(11) NOT NULL,\n  `v` int(11) DEFAULT NULL\n)"
+    for ddl, changes in ((f"DROP TABLE IF EXISTS `d`.`{table}`", []), (text, [change])):
+        body = {"source": at, "databaseName": "d", "ddl": ddl, "tableChanges": changes}
+        feed._add("schema", body, None)
+    return feed
+
+
+def test_records_of_a_blocking_snapshot_that_look_streamed_drop_no_table() -> None:
+    """Their place is that of the stream, where rows of the snapshot are too. What these show may come later:
+    the insert behind them is no second one.
+    """
+    feed = shown(first_snapshot(), "a", 150).row("a", "r", 150, 1, 10).row("a", "r", 150, 2, 20, "last")
+    memory = Memory("debezium", tidb=False).add(feed.row("a", "c", 160, 2, 20).messages)
+
+    assert memory.tables(memory.reach) == {
+        "d.a": [{"id": 1, "v": 10}, {"id": 2, "v": 20}],
+        "d.b": [{"id": 1, "v": 1}],
+    }
+    assert memory.problems == {"d.a": {LATER_ROWS}}
+    assert not memory.breaks
+
+
+@pytest.mark.parametrize("ddl", ["CREATE TABLE `a` (\n  `id` int NOT NULL\n)", "CREATE TABLE a (id INT)"])
+def test_a_table_that_is_created_again_is_empty(ddl: str) -> None:
+    """A statement of the binlog has a time of whole seconds, or a user's own text."""
+    feed, change = first_snapshot(), {"columns": COLUMNS, "primaryKeyColumnNames": ["id"]}
+    at = {"db": "d", "table": "a", "file": feed.file, "pos": 150, "ts_ms": 1795646727000 + ("`" not in ddl)}
+    told = [{"type": "CREATE", "id": "a", "table": change}]
+    feed._add("schema", {"source": at, "databaseName": "d", "ddl": ddl, "tableChanges": told}, None)
+
+    assert feed.tables()["d.a"] == []
+
+
+def test_a_blocking_snapshot_without_records_of_its_own_repeats_rows_that_no_key_tells() -> None:
+    """A connector that has shown the tables before shows them again as it did then, at their own places."""
+    feed = Feed().drop("TABLE", 100, "n").drop("DATABASE", 100).table("n", 100, key=())
+    feed.row("n", "r", 100, 1, 1, "last", keyed=False).row("n", "r", 150, 1, 1, "last", keyed=False)
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+
+    assert memory.tables(memory.reach) == {"d.n": [{"id": 1, "v": 1}] * 2}
+    assert memory.problems == {"d.n": {LATER_ROWS, SENT_AGAIN}}
 
 
 def test_a_full_snapshot_drops_databases_and_is_known_by_it() -> None:

@@ -438,6 +438,18 @@ def test_a_snapshot_that_a_signal_asked_for_does_not_end_the_wait_for_rows_that_
     assert (come.whole, come.ends) == (full.whole, ())
 
 
+def test_a_snapshot_without_statements_is_one_of_some_tables_where_others_have_them() -> None:
+    """Its tables' statements came again at the places where they had come before."""
+    lost = TransactionEvents(rows={"a": ({1}, position(1, 1))}, ends=[("a", 2)])
+    before = TransactionEvents(snapshots={(0, 1, 10, 0, 0, 0)})
+    place = (0, 1, 700, 0, 0, 0)
+    unshown = advance(advance(advance(None, before), lost), TransactionEvents(snapshots={place}))
+    before.snapshot_statement((0, 1, 10, 0, 0, 0), "DROP DATABASE IF EXISTS `d`")
+    shown = advance(advance(advance(None, before), lost), TransactionEvents(snapshots={place}))
+
+    assert (unshown.ends, shown.ends) == ((), (("a", 2),))
+
+
 def test_a_snapshot_that_a_signal_asked_for_counts_where_nothing_is_awaited() -> None:
     place = (0, 1, 700, 0, 0, 0)
     told = TransactionEvents(begun={place}, snapshots={place})
