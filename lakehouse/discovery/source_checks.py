@@ -19,7 +19,7 @@ from lakehouse.errors import ConfigError, EnvironmentError_, LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.reporting.text.values import counted, size
-from lakehouse.sources.database import connect
+from lakehouse.sources.database import SESSION, connect
 from lakehouse.sources.dumps.snapshot import place_in
 from lakehouse.sources.kafka_admin import Topic, list_topics, topic_settings
 from lakehouse.sources.live.servers import server_of
@@ -64,6 +64,8 @@ def _database_findings(name: str, source: SourceConfig) -> Iterator[Finding]:
             if order != "arrival" or FORMATS[source.format].logged is None:
                 with server.moment(held, first=False) as moment:
                     place_in(source.format, order, moment.place, name)
+            with connect(settings, (*SESSION, *server.session)):
+                pass  # a server may refuse what each session that reads begins with
             logs = list(_log_findings(source, held, settings.address))
     except LakehouseError as error:
         yield error_finding("database", settings.address, error)

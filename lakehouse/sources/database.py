@@ -21,6 +21,8 @@ Cells = tuple[bytes | None, ...]
 CONNECT_TIMEOUT, READ_TIMEOUT = 10, 600
 # rows that a stream has in memory at once: the first ones, and at most; of long rows about so many bytes
 FIRST, FETCHED, FETCHED_BYTES = 20, 1000, 4 << 20
+# TiDB's errors of a TSO below what garbage collection has kept: where a session asks for it, where it reads
+_TOO_OLD, _COLLECTED = 8055, 9006
 # Not in sql_mode: PAD_CHAR_TO_FULL_LENGTH, ANSI_QUOTES and others that change what SELECT and SHOW CREATE
 # TABLE print. ALLOW_INVALID_DATES lets a date such as 2024-02-30 that the server holds be compared with. A
 # server's own sql_select_limit would leave out rows in silence.
@@ -71,6 +73,13 @@ class Database:
         """Execute a statement whose result is not needed."""
         self.ask(sql, values)
 
+    def begin(self, sql: str) -> None:
+        """Execute a statement that a session begins with. It has no values of rows: an error has the server's
+        own words.
+        """
+        with self._errors(sql), self._socket.cursor() as cursor:
+            cursor.execute(sql)
+
     def ask(self, sql: str, values: Sequence[object] = ()) -> list[Cells]:
         """A statement's rows; `values` stand where it has %s, quoted for the server."""
         with self._errors(), self._socket.cursor() as cursor:
@@ -111,16 +120,20 @@ class Database:
         self._socket._force_close()
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, told: str | None = None) -> Iterator[None]:
+        """Errors of a statement as DatabaseErrors; of one that may be `told` with the server's own words."""
         from pymysql.err import Error
 
         try:
             yield
         except (Error, OSError) as error:
             number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-            text = _name_of(number) or type(error).__name__
+            wanted, text = "an answer", _name_of(number) or type(error).__name__
+            if told is not None:
+                wanted, text = f"a session that begins with {told}", _reason(error)
             raise DatabaseError(
-                f"database {self.settings.address}: expected an answer, got {text}", number
+                f"database {self.settings.address}: expected {wanted}, got {text}{_garbage_advice(error)}",
+                number,
             ) from None
 
 
@@ -139,7 +152,7 @@ def connect(settings: DatabaseSettings, session: Iterable[str] = SESSION) -> Ite
     database = Database(_socket(settings), settings)
     try:
         for statement in session:
-            database.execute(statement)
+            database.begin(statement)
         yield database
     finally:
         database.close()
@@ -210,6 +223,15 @@ def _advice(error: Exception) -> str:
     if "1045" in text or "Access denied" in text:
         return "; check database.user and database.password, and GRANT SELECT, REPLICATION CLIENT"
     return "; check database.host and database.port" if "connect" in text.lower() else ""
+
+
+def _garbage_advice(error: Exception) -> str:
+    """What to do where TiDB no longer has the state at a TSO, or can't tell whether it has."""
+    if error.args and error.args[0] in (_TOO_OLD, _COLLECTED):
+        return "; TiDB keeps no state that is older than tidb_gc_life_time: set it above what a run takes"
+    if "tikv_gc_safe_point" in str(error.args):
+        return "; a TiDB that is new tells none until its first garbage collection (tidb_gc_run_interval)"
+    return ""
 
 
 def _name_of(number: int) -> str:

@@ -1,6 +1,7 @@
 """SQL for a source's database: names, literals, what it is, and where its binlog ends."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Protocol
 
 from lakehouse.errors import EnvironmentError_, LakehouseError
@@ -11,6 +12,8 @@ from lakehouse.sources.dumps.records import BinlogPlace
 # In the names of MariaDB's NO PAD collations. A CHAR of one is sorted with the spaces that fill it up, and
 # compared without them: 'a' comes behind 'a<tab>', and is less.
 NO_PAD = "_nopad_"
+# seconds for which a connection stays open that nothing is asked on
+STAYS_OPEN = 7 * 86_400
 
 
 class Asks(Protocol):
@@ -62,9 +65,35 @@ def is_tidb(version: str) -> bool:
     return "tidb" in version.lower()
 
 
-def at_tso(tso: int) -> str:
-    """The statement with which a TiDB's session reads the state at a TSO."""
-    return f"SET SESSION tidb_snapshot = '{int(tso)}'"
+def at_tso(tso: int) -> tuple[str, ...]:
+    """The statements with which a TiDB's session reads the state at a TSO: of the rows as TiKV stores them,
+    for TiFlash computes text in ways of its own, and however long it takes.
+    """
+    return (
+        "SET SESSION tidb_isolation_read_engines = 'tikv,tidb', max_execution_time = 0",
+        f"SET SESSION tidb_snapshot = '{int(tso)}'",
+    )
+
+
+def now_kept(database: Asks) -> int:
+    """The TSO of a transaction that this begins. While it is open, TiDB keeps what is older from garbage
+    collection (for `tidb_gc_max_wait_time`, a day).
+    """
+    _stay_open(database)
+    database.ask("BEGIN")
+    return int(text(database.ask("SELECT @@tidb_current_ts")[0][0]))
+
+
+def keep_tso(database: Asks, tso: int) -> None:
+    """Begin a transaction that keeps the state at an earlier TSO, as `now_kept` keeps the present one."""
+    _stay_open(database)
+    database.ask(f"START TRANSACTION READ ONLY AS OF TIMESTAMP TIDB_PARSE_TSO({int(tso)})")
+
+
+def _stay_open(database: Asks) -> None:
+    database.ask(f"SET SESSION wait_timeout = {STAYS_OPEN}")
+    with suppress(LakehouseError):  # releases before 7.6 have no such timeout
+        database.ask("SET SESSION tidb_idle_transaction_timeout = 0")
 
 
 def server_time(database: Asks) -> int:

@@ -200,7 +200,7 @@ def read_part(server: MariaDb, name: str, seen: Seen) -> list[PartRecord]:
     with connect(settings, (*SESSION, *kind.session)) as database:
         table = next(one for one in listed(database) if one.name == ("shop", name))
         assert [one.type for one in columns_of(database, table.name)] == list(TYPES.values())
-        part = Part(described(database, table, charsets=True), seen.told, wanted(seen.told, seen.found, 0))
+        part = Part(described(database, table, tidb=False), seen.told, wanted(seen.told, seen.found, 0))
         database.execute("SET SESSION character_set_results = NULL")
         with kind.moment(database, first=True) as moment:
             rows = part.rows(database.stream(part.statement))

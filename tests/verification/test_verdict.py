@@ -93,7 +93,7 @@ def test_a_server_without_a_binlog_is_refused() -> None:
 
 
 def test_a_tidb_is_read_at_a_tso() -> None:
-    assert at_tso(470606995731251200) == "SET SESSION tidb_snapshot = '470606995731251200'"
+    assert at_tso(470606995731251200)[-1] == "SET SESSION tidb_snapshot = '470606995731251200'"
 
 
 def test_a_sample_is_some_of_the_buckets() -> None:

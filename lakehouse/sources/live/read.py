@@ -120,7 +120,7 @@ def table_messages(database: Database, server: Server, table: Listed, reading: R
     """
     for _ in range(TRIES):
         try:
-            found = described(database, table, charsets=server.name != "TiDB")
+            found = described(database, table, tidb=server.name == "TiDB")
             yield from _TableRead(database, server, found, reading).messages()
             return
         except _DefinitionChanged:
@@ -309,7 +309,7 @@ class _TableRead:
     def _end(self) -> Iterator[Message]:
         """The record that makes the table complete, if it is still what it was."""
         self.database.execute("SET SESSION character_set_results = utf8mb4")
-        now = described(self.database, self.table.listed, charsets=self.server.name != "TiDB")
+        now = described(self.database, self.table.listed, tidb=self.server.name == "TiDB")
         if now.state != self.table.state:
             raise _DefinitionChanged
         if self.reading.ending is not None:

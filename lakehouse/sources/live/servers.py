@@ -18,14 +18,20 @@ from lakehouse.errors import EnvironmentError_, LakehouseError
 from lakehouse.sources.dumps.records import Place, Tso
 from lakehouse.sources.live.prepared import GIVES_UP_AFTER, wait_for_prepared, xa_state
 from lakehouse.sources.server_sql import Asks as Answers
-from lakehouse.sources.server_sql import at_tso, binlog_place, end_of_binlog, is_tidb, text, version_of
+from lakehouse.sources.server_sql import (
+    at_tso,
+    binlog_place,
+    end_of_binlog,
+    is_tidb,
+    now_kept,
+    text,
+    version_of,
+)
 
 # seconds in which a transaction that is in MySQL's binlog has also become visible, where no GTIDs tell
 COMMITS_WITHIN = 3.0
 # what a SELECT sees has been committed, whatever the server's own level is
 _COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
-# seconds for which a connection stays open that nothing is asked on
-STAYS_OPEN = 7 * 86_400
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _GTID = re.compile(rf"({_UUID}(?::[A-Za-z_]\w*)?)?:(\d+)#", re.A)
 # a sort compares values to their ends: by a key that has a prefix alone, rows are sorted to be read in order
@@ -97,7 +103,7 @@ class TiDbServer:
 
     def __init__(self, tso: int) -> None:
         self.tso = tso
-        self.session: tuple[str, ...] = (at_tso(tso),)
+        self.session: tuple[str, ...] = at_tso(tso)
 
     @contextmanager
     def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
@@ -177,9 +183,7 @@ def server_of(database: Asks) -> Iterator[Server]:
     """
     version = version_of(database)
     if is_tidb(version):
-        database.execute(f"SET SESSION wait_timeout = {STAYS_OPEN}")
-        database.execute("BEGIN")
-        tso = int(text(database.ask("SELECT @@tidb_current_ts")[0][0]))
+        tso = now_kept(database)
         if tso <= 0:
             raise EnvironmentError_("database: expected the TSO of a transaction, got none")
         yield TiDbServer(tso)

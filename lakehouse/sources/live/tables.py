@@ -45,7 +45,7 @@ class Listed:
 class LiveTable:
     """A table as it is now. `state` is what of it must not change while it is read; `key` the columns whose
     order cuts it into chunks, empty where it is read in one; `charset` that of all text as it is sent, None:
-    each column's own.
+    each column's own; `index` that of the key, where the server has to be told to read by it.
     """
 
     listed: Listed
@@ -54,6 +54,7 @@ class LiveTable:
     schema: TableSchema
     key: tuple[Column, ...]
     charset: str | None
+    index: str | None = None
 
     @property
     def has_key(self) -> bool:
@@ -84,17 +85,18 @@ class LiveTable:
         statement = self._all_rows(columns)
         if not self.key:
             return statement
+        index = "" if self.index is None else f" FORCE INDEX ({word(self.index)})"
         order = ", ".join(word(column.name) for column in self.key)
-        return f"{statement}{where} ORDER BY {order}{limit}"
+        return f"{statement}{index}{where} ORDER BY {order}{limit}"
 
     def _all_rows(self, columns: Iterable[Column]) -> str:
         return f"SELECT {', '.join(map(_expression, columns))} FROM {table_name(self.listed.name)}"
 
     def _range(self, after: Key | None, last: Key | None = None) -> str:
-        found = [] if after is None else [self._beside(after, ">")]
-        if last is not None:
-            found.append(self._beside(last, "<="))
-        return f" WHERE {' AND '.join(found)}" if found else ""
+        if after is not None and last is not None:
+            return f" WHERE {self._inside(after, last)}"
+        key, sign = (after, ">") if last is None else (last, "<=")
+        return "" if key is None else f" WHERE {self._beside(key, sign)}"
 
     def key_of(self, row: Sequence[bytes | None]) -> list[bytes | None]:
         """The key's values in a row."""
@@ -105,12 +107,21 @@ class LiveTable:
         """`a >= 1 AND (a > 1 OR (a = 1 AND b > 2))`, which servers read as a range of the key; `sign`: > or
         <=.
         """
-        names = [word(column.name) for column in self.key]
-        values = [self._literal(column, cell) for column, cell in zip(self.key, key, strict=True)]
-        condition, strict = f"{names[-1]} {sign} {values[-1]}", sign[0]
-        for name, value in list(zip(names, values, strict=True))[-2::-1]:
-            condition = f"({name} {strict} {value} OR ({name} = {value} AND {condition}))"
-        return condition if len(names) == 1 else f"{names[0]} {strict}= {values[0]} AND {condition}"
+        names, values = [word(column.name) for column in self.key], self._literals(key)
+        condition = _beyond(names, values, sign)
+        return condition if len(names) == 1 else f"{names[0]} {sign[0]}= {values[0]} AND {condition}"
+
+    def _inside(self, after: Key, last: Key) -> str:
+        """The rows behind a key's values, up to those of another one, as one OR of ranges: of two conditions
+        joined by AND, TiDB takes the first column's values alone for a range, and reads all rows of these.
+        """
+        names, low, high = [word(column.name) for column in self.key], *map(self._literals, (after, last))
+        same = next((place for place, value in enumerate(low) if value != high[place]), 0)
+        equal = [f"{name} = {value}" for name, value in zip(names[:same], low[:same], strict=True)]
+        return " AND ".join([*equal, _within(names[same:], low[same:], high[same:])])
+
+    def _literals(self, key: Key) -> list[str]:
+        return [self._literal(column, cell) for column, cell in zip(self.key, key, strict=True)]
 
     def _literal(self, column: Column, cell: bytes | None) -> str:
         if cell is None:
@@ -128,6 +139,31 @@ class LiveTable:
         return f"_{charset} x'{cell.hex()}'"
 
 
+def _beyond(names: Sequence[str], values: Sequence[str], sign: str) -> str:
+    """`(a > 1 OR (a = 1 AND b > 2))`: the keys on one side of another one; `sign`: > or <=."""
+    condition = f"{names[-1]} {sign} {values[-1]}"
+    for name, value in list(zip(names, values, strict=True))[-2::-1]:
+        condition = f"({name} {sign[0]} {value} OR ({name} = {value} AND {condition}))"
+    return condition
+
+
+def _within(names: Sequence[str], low: Sequence[str], high: Sequence[str]) -> str:
+    """The keys behind `low`, up to `high`. The first values may be other texts and equal to the server, as
+    'a' and 'A' are.
+    """
+    name, least, most = names[0], low[0], high[0]
+    if len(names) == 1:
+        return f"{name} > {least} AND {name} <= {most}"
+    behind, upto = _beyond(names[1:], low[1:], ">"), _beyond(names[1:], high[1:], "<=")
+    parts = (
+        f"{name} = {least} AND {name} < {most} AND {behind}",
+        f"{name} > {least} AND {name} < {most}",
+        f"{name} > {least} AND {name} = {most} AND {upto}",
+        f"{name} = {least} AND {name} = {most} AND {behind} AND {upto}",
+    )
+    return f"({' OR '.join(f'({part})' for part in parts)})"
+
+
 def listed(database: Asks) -> list[Listed]:
     """The tables of all databases but the server's own, by name."""
     system = ", ".join(f"'{name}'" for name in SYSTEM)
@@ -139,6 +175,17 @@ def listed(database: Asks) -> list[Listed]:
         Listed((text(schema), text(table)), text(engine), int(count or 0), size=int(size or 0))
         for schema, table, engine, count, size in rows
     ]
+
+
+def without_temporary(database: Asks, tables: Iterable[Listed]) -> list[Listed]:
+    """The tables of a TiDB, without the global temporary ones, which it lists as if they were others. Their
+    rows are a session's own.
+    """
+    return [table for table in tables if not _create_of(database, table).startswith("CREATE GLOBAL TEMP")]
+
+
+def _create_of(database: Asks, table: Listed) -> str:
+    return text(database.ask(f"SHOW CREATE TABLE {table_name(table.name)}")[0][1])
 
 
 def chosen(tables: Iterable[Listed], patterns: Iterable[str]) -> list[Listed]:
@@ -157,9 +204,9 @@ def chosen(tables: Iterable[Listed], patterns: Iterable[str]) -> list[Listed]:
     return sorted(found.values(), key=lambda table: table.name)
 
 
-def described(database: Asks, table: Listed, *, charsets: bool) -> LiveTable:
-    """A table as it is now. `charsets`: text is sent in its column's own charset, else in utf8mb4."""
-    create_text = text(database.ask(f"SHOW CREATE TABLE {table_name(table.name)}")[0][1])
+def described(database: Asks, table: Listed, *, tidb: bool) -> LiveTable:
+    """A table as it is now. Text is sent in its column's own charset, at TiDB in utf8mb4."""
+    create_text = _create_of(database, table)
     made = database.ask(
         "SELECT create_time FROM information_schema.tables "
         f"WHERE table_schema = {literal(table.name[0])} AND table_name = {literal(table.name[1])}"
@@ -171,17 +218,34 @@ def described(database: Asks, table: Listed, *, charsets: bool) -> LiveTable:
         schema = create(statement)
     except DdlError as error:
         raise LakehouseError(f"{_dotted(table.name)}: {error}; leave it out with --tables") from error
-    own = charsets and all(
+    own = not tidb and all(
         charset_codec(column.type.charset) for column in schema.columns if column.type.family in _TEXTS
     )
+    key = _chunk_key(schema, has_no_pad=NO_PAD in create_text.lower())
     return LiveTable(
         listed=table,
         create=create_text,
         state=_COUNTER.sub("", create_text) + text(made[0][0] if made else None),
         schema=schema,
-        key=_chunk_key(schema, has_no_pad=NO_PAD in create_text.lower()),
+        key=key,
         charset=None if own else "utf8mb4",
+        index=_index_of(database, table.name, key) if tidb and key else None,
     )
+
+
+def _index_of(database: Asks, name: Name, key: Sequence[Column]) -> str | None:
+    """The index that has the whole values of the key's columns and no other column. TiDB would sort a table
+    whose rows are stored apart from it for each chunk, rather than look them up.
+    """
+    found, unfit = dict[str, list[str]](), set[str]()
+    for row in database.ask(f"SHOW INDEX FROM {table_name(name)}"):
+        index, column, part, visible = (row[place] for place in (2, 4, 7, 13))
+        found.setdefault(text(index), []).append(text(column).lower())
+        if part is not None or text(visible) != "YES":
+            unfit.add(text(index))
+    wanted = [column.name.lower() for column in key]
+    fit = (index for index, columns in found.items() if columns == wanted and index not in unfit)
+    return min(fit, key=lambda index: index != "PRIMARY", default=None)
 
 
 _TEXTS = frozenset({"text", "enum", "set", "json"})

@@ -109,9 +109,9 @@ def _taken(
     found = next((one for one in listed(database) if one.name == table.name), None)
     if found is None or not found.is_transactional:
         raise WholeOnly("its engine has no transactions" if found else "the server lists no such table")
-    charsets = server.name != "TiDB"
+    tidb = server.name == "TiDB"
     try:
-        live = described(database, found, charsets=charsets)
+        live = described(database, found, tidb=tidb)
         known = table.mode.lineage.source_schema
         if known is None or not reads_alike(known, live.schema):
             raise WholeOnly("its definition is another one than the feed has told so far")
@@ -123,7 +123,7 @@ def _taken(
                 raise WholeOnly("transactions are prepared (XA), whose rows no SELECT shows yet")
             rows = part.rows(database.stream(part.statement))
         database.execute("SET SESSION character_set_results = utf8mb4")
-        if described(database, found, charsets=charsets).state != live.state:
+        if described(database, found, tidb=tidb).state != live.state:
             raise WholeOnly("its definition has changed while it was read")
     except DatabaseError as error:
         raise WholeOnly(f"its rows can't be read in one SELECT ({error})") from None

@@ -38,8 +38,9 @@ from lakehouse.sources.live.read import (
     table_messages,
 )
 from lakehouse.sources.live.servers import Server, server_of
-from lakehouse.sources.live.tables import Listed, chosen, listed
+from lakehouse.sources.live.tables import Listed, chosen, listed, without_temporary
 from lakehouse.sources.live.topic import KafkaFeed
+from lakehouse.sources.server_sql import is_tidb, version_of
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.ops.lake_record import register
@@ -168,7 +169,11 @@ def refuse_same_place(log: OpsLog, names: Set[Name], place: Place) -> None:
 
 
 def _tables(log: OpsLog, source: Source, database: Database, asked: Asked) -> list[Listed]:
-    every = listed(database)
+    found = _asked_of(log, source, listed(database), asked)
+    return without_temporary(database, found) if is_tidb(version_of(database)) else found
+
+
+def _asked_of(log: OpsLog, source: Source, every: list[Listed], asked: Asked) -> list[Listed]:
     if asked.names:
         return [table for table in every if table.name in asked.names]
     if asked.incomplete:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Position
 from lakehouse.sources.database import Database, DatabaseSettings, connect
-from lakehouse.sources.server_sql import at_tso, version_of
+from lakehouse.sources.server_sql import at_tso, keep_tso, version_of
 from lakehouse.spark import limits
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader
@@ -120,7 +120,17 @@ class Session:
 
     def at(self, position: Position) -> tuple[str, ...]:
         """What a session begins with that reads the server at a published position, where it can be."""
-        return (at_tso(position[1]),) if self.by_tso else ()
+        return at_tso(position[1]) if self.by_tso else ()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the server's state at the published watermark for as long as the block lasts, where it is read
+        at a TSO.
+        """
+        with connect(self.settings) if self.by_tso else nullcontext() as server:
+            if server is not None:
+                keep_tso(server, self.reader().watermark()[1])
+            yield
 
     def access(self, table: Held) -> Access:
         """How the table is read at the server."""

@@ -98,12 +98,14 @@ def verify(asked: Compared) -> list[TableResult]:
     """
     source = asked.source
     with scratch(get_session(), source.lake, source.name) as held:
-        return _verified(Session(asked, held))
+        session = Session(asked, held)
+        _refuse_other_server(session, session.reader())
+        with session.kept():
+            return _verified(session)
 
 
 def _verified(session: Session) -> list[TableResult]:
     reader, source, options = session.reader(), session.source, session.options
-    _refuse_other_server(session, reader)
     results: dict[Name, TableResult] = {}
     differing: dict[Name, Open] = {}
     for name, entry in sorted(reader.entries().items()):

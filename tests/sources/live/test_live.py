@@ -381,11 +381,15 @@ def test_tidb_is_read_at_the_tso_of_a_transaction_that_stays_open() -> None:
     with server_of(tidb) as found:
         with found.moment(tidb, first=True) as moment:
             assert place_in("ticdc-open", "tidb", moment.place, "s") == Place(tso=449583647234560001)
-        assert found.session == ("SET SESSION tidb_snapshot = '449583647234560001'",)
+        assert found.session == (
+            "SET SESSION tidb_isolation_read_engines = 'tikv,tidb', max_execution_time = 0",
+            "SET SESSION tidb_snapshot = '449583647234560001'",
+        )
     assert (moment.exact, found.name) == (True, "TiDB")
     assert tidb.asked == [
         "SELECT VERSION()",
         "SET SESSION wait_timeout = 604800",
+        "SET SESSION tidb_idle_transaction_timeout = 0",
         "BEGIN",
         "SELECT @@tidb_current_ts",
     ]

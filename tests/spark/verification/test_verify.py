@@ -245,7 +245,8 @@ def test_at_a_tidb_every_session_reads_at_the_published_tso_and_the_first_look_d
     """A MariaDB stands for the TiDB: it says that it is one, and keeps what it was asked."""
     log = tmp_path / "asked.log"
     options = ("--version=8.0.11-TiDB-v8.5.0", "--general-log", f"--general-log-file={log}")
-    monkeypatch.setattr(looks, "at_tso", lambda tso: at_tso(tso).replace("SESSION tidb_", "@tidb_"))
+    monkeypatch.setattr(looks, "at_tso", lambda tso: (at_tso(tso)[-1].replace("SESSION tidb_", "@tidb_"),))
+    monkeypatch.setattr(looks, "keep_tso", lambda database, tso: database.ask(f"SELECT 'keeps {tso}'"))
     with start_mariadb(tmp_path / "server", *options, *BINLOG) as server:
         lake = FedLake(tmp_path, shop(server, "ticdc-open"), server.port).run()
         gold = f"delta.`{lake.lake}/gold/shop__item`"
