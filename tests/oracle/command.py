@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from tests.oracle.cases import save_case
 from tests.oracle.database import Database
-from tests.oracle.formats import BINLOG, FORMATS, judge_in
+from tests.oracle.formats import FORMATS, formats_of, judge_in
 from tests.oracle.generate import generate
 from tests.oracle.runner import Runner
 from tests.oracle.shrink import rerun, shrink
@@ -42,7 +42,8 @@ def main() -> int:
         if seed not in {line["seed"] for line in done}
     ]
     with _database(options.server) as database:
-        formats = [name for name in options.formats if not database.dialect.is_tidb or name not in BINLOG]
+        able = formats_of(database.dialect.rules)
+        formats = [name for name in options.formats if name in able]
         for line in run(database, seeds, options.cases, formats):
             done.append(line)
             with options.log.open("a", encoding="utf-8") as log:

@@ -166,19 +166,18 @@ class Database:
         )
 
     def last_job(self) -> int:
-        """The number of TiDB's last DDL job."""
-        found = self.ask("ADMIN SHOW DDL JOBS 1")
-        return int(found[0][0]) if found else 0
+        """The number of the last DDL job of TiDB's in the two databases."""
+        return max((number for number, _, _ in self.jobs(0)), default=0)
 
     def jobs(self, above: int) -> list[tuple[int, str, str]]:
-        """TiDB's DDL jobs that were done above a number: (number, database, table in lower case), in
-        their order. What makes no job, no change feed tells.
+        """TiDB's DDL jobs in the two databases that were done above a number: (number, database, table in
+        lower case), in their order. What makes no job, no change feed tells.
         """
-        found = self.ask("ADMIN SHOW DDL JOBS 20")
+        found = self.ask("ADMIN SHOW DDL JOBS 30")
         done = {
             int(number): (int(number), str(db), str(table).lower())
             for number, db, table, *_, state, _ in found
-            if state == "synced" and int(number) > above
+            if state == "synced" and int(number) > above and str(db) in self.names
         }
         return [done[number] for number in sorted(done)]
 
