@@ -13,7 +13,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What the schema history needs of YAMLs: `keys` of tables whose messages and DDL tell none, by their
     names; each table's `on_ddl`; `virtual`: rows carry VIRTUAL columns; `logs`: the tables that go on with
     their log when they are dropped and created again; `charset`: the server's default, where it is said;
-    `mixes_names`, `hides_sessions`: as the format has them."""
+    `mixes_names`, `hides_sessions`: as the format has them; `server`: whose rules hold."""
 
     virtual: bool = False
     keys: dict[str, tuple[str, ...]] = {}
@@ -22,6 +22,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     charset: str | None = None
     mixes_names: bool = False
     hides_sessions: bool = False
+    server: str = "mysql"
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True):

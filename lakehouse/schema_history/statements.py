@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse.ddl import edits as E
+from lakehouse.ddl.apply.conditions import edits_at
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.recover import rewound
 from lakehouse.ddl.parse.targets import targets
@@ -268,7 +269,8 @@ def _alter(context: Context, statement: E.AlterTable) -> None:
     if lineage is None:
         return
     lives.anchor(lineage, context.position)
-    rule_on_alter(lineage, statement.edits, context.record, context.rules).apply(lineage)
+    edits = edits_at(statement.edits, context.rules.server)
+    rule_on_alter(lineage, edits, context.record, context.rules).apply(lineage)
     for edit in statement.edits:
         if isinstance(edit, E.RenameTo):
             _rename(context, name, context.new_name(edit.to, name))

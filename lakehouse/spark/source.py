@@ -104,6 +104,7 @@ def said_in(settings: SourceSettings) -> Said:
         charset=upstream.charset,
         mixes_names=upstream.mixes_names,
         hides_sessions=upstream.hides_sessions,
+        server=upstream.server,
     )
 
 

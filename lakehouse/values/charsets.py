@@ -91,6 +91,11 @@ def _latin1(name: str) -> codecs.CodecInfo | None:
 codecs.register(_latin1)
 
 
+def bytes_codec(charset: str | None, server: str) -> str | None:
+    """The codec of the bytes that text of this charset is to a server. TiDB keeps latin1 in UTF-8."""
+    return "utf-8" if server == "tidb" and charset == "latin1" else charset_codec(charset)
+
+
 def charset_codec(charset: str | None) -> str | None:
     """Python's name of a charset, None where it has none. A column without a charset is taken as utf8mb4."""
     return _CODECS.get(charset or "utf8mb4")

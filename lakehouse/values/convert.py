@@ -20,7 +20,7 @@ from decimal import Context, Decimal
 from typing import Any, Final
 
 from lakehouse.schema import ColumnType
-from lakehouse.values.charsets import charset_codec
+from lakehouse.values.charsets import bytes_codec, charset_codec
 from lakehouse.values.normal_form import PRINTED, Rule, address_bytes, bytes_of
 from lakehouse.values.server_value import (
     UNNUMBERED,
@@ -143,7 +143,7 @@ def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> R
         return _no_rule("the session's time zone is not known")
     if store is None or read is None or (old.family == "geometry" and not _keeps_geometry(new, server)):
         return _no_rule(f"no rule from {old.family} to {new.family}")
-    target = Target(new, server, zone if one_sided and zone else "UTC", charset_codec(old.charset))
+    target = Target(new, server, zone if one_sided and zone else "UTC", bytes_codec(old.charset, server))
 
     def steps(value: Any) -> Any:
         try:
@@ -256,7 +256,7 @@ def reader(old: ColumnType, zone: str, server: str = "mysql") -> Callable[[Any],
             width = (old.length or 10) + bool(old.scale)
             return lambda value: _ZerofilledDecimal(Decimal(_text(value)), width)
         case "integer" | "year":
-            return _integer if old.family == "integer" else _year
+            return _integer if old.family == "integer" or server == "tidb" else _year
         case "text" if old.base in PRINTED:
             return functools.partial(_address, old.base)
         case "text":
@@ -318,7 +318,7 @@ class _ZerofilledDecimal(Decimal):
 
 
 class _Year(int):
-    """A YEAR, which prints with four digits."""
+    """A YEAR, which prints with four digits; TiDB prints the year 0 with one."""
 
     def __str__(self) -> str:
         return f"{int(self):04}"

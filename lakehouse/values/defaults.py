@@ -151,7 +151,9 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
     by_value = literal.number and not (family == "text" and isinstance(literal.cell, float))
     rules = "tidb" if by_value else "mysql" if family == "integer" else server
     target = Target(column_type, rules, zone or "UTC", charset_codec(column_type.charset))
-    value = store(literal.cell, target)
+    # TiDB keeps a YEAR's default as text, and '0' is the year 2000
+    is_text_year = family == "year" and server == "tidb" and isinstance(literal.cell, int)
+    value = store(str(literal.cell) if is_text_year else literal.cell, target)
     if family == "timestamp" and zone is None and value.endswith("Z"):
         raise NoRule("the session's time zone is not known")
     return value

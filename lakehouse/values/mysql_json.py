@@ -33,6 +33,8 @@ _TIMESTAMP, _DATE, _TIME, _DATETIME, _DECIMAL = 7, 10, 11, 12, 246
 _LINE = 57  # bytes that the server puts into one line of base64
 _MOST_DIGITS = 19  # of a double with its point that is short already
 _MANY_DIGITS = re.compile(r"[\d.]{19}", re.A)
+_SEPARATORS = re.compile("[\u2028\u2029]")
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _STRING_OR_FRACTION = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+\.\d+(?![eE])', re.A | re.S)
 
 
@@ -240,6 +242,25 @@ def stored(text: str) -> str:
     return _printed(read)
 
 
+def stored_at_tidb(text: str) -> str:
+    """The same at TiDB, where the last of two members counts, members are in the order of their names alone,
+    line separators are escaped and half a surrogate pair is U+FFFD.
+    """
+    read = json.loads(
+        text,
+        parse_float=lambda number: _Number(_double(float(number))),
+        parse_int=_whole,
+        parse_constant=_refused,
+    )
+    told = _SEPARATORS.sub(lambda found: f"\\u{ord(found[0]):04x}", _printed(read, by_length=False))
+    return _HALF_PAIR.sub("\ufffd", told)
+
+
+def double_text(number: float) -> str:
+    """A DOUBLE as a document."""
+    return _double(number)
+
+
 def with_short_doubles(text: str) -> str:
     """A document of Debezium's stream as the server prints it, as far as doubles go: of those of 1e7 and
     more, or of less than 1e-3, the connector prints all digits of the binary fraction
@@ -271,16 +292,20 @@ def _refused(_: str) -> str:
     raise ValueError("not JSON")
 
 
-def _printed(value: object) -> str:
+def _printed(value: object, by_length: bool = True) -> str:
     match value:
         case _Number():
             return str(value) if not set("eE").intersection(value) else _double(float(value))
-        case _Members():
-            pairs = sorted(value, key=lambda pair: (len(pair[0].encode()), pair[0].encode()))
-            told = [f"{json.dumps(key, ensure_ascii=False)}: {_printed(member)}" for key, member in pairs]
+        case _Members() | dict():
+            members = value.items() if isinstance(value, dict) else value
+            pairs = sorted(members, key=lambda pair: (by_length and len(pair[0].encode()), pair[0].encode()))
+            told = [
+                f"{json.dumps(key, ensure_ascii=False)}: {_printed(member, by_length)}"
+                for key, member in pairs
+            ]
             return f"{{{', '.join(told)}}}"
         case list():
-            return f"[{', '.join(map(_printed, value))}]"
+            return f"[{', '.join(_printed(item, by_length) for item in value)}]"
         case _:
             return json.dumps(value, ensure_ascii=False)
 

@@ -111,7 +111,7 @@ def as_integer(cell: Cell, server: str) -> int:
         case str() | bytes():
             return _text_integer(plain_text(cell), server)
         case Dated() | Span():
-            return int(as_decimal(_whole_seconds(cell, rounds=server != "mariadb")))
+            return int(as_decimal(_whole_seconds(cell, server)))
         case Document():
             return as_integer(scalar(cell), server)
         case Label(number, _):
@@ -164,7 +164,10 @@ def _clock(moment: Moment) -> int:
     return moment.hour * 10000 + moment.minute * 100 + moment.second
 
 
-def _whole_seconds(cell: Dated | Span, *, rounds: bool) -> Cell:
+def _whole_seconds(cell: Dated | Span, server: str) -> Cell:
+    if isinstance(cell, Span) and server == "tidb":  # halves go up, of negative times too
+        return Span((cell.micros + 500_000) // 1_000_000 * 1_000_000, 0)
+    rounds = server != "mariadb"
     if isinstance(cell, Span):
         return Span(to_digits(cell.micros, 0, rounds=rounds), 0)
     return Dated(rounded(cell.moment, 0, rounds=rounds), cell.digits)

@@ -145,19 +145,22 @@ _CLOCK = r"(?:(\d+)\s+(?=\d.))?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d*))?"
 _TIME = re.compile("(-?)" + _CLOCK, re.ASCII)
 _SIGNED_TIME = re.compile(r"([+-]?)\s*" + _CLOCK, re.ASCII)
 _FRACTION_ALONE = re.compile(r"\A-?(?=\.\d)", re.ASCII)
+_MOST_PACKED = 14  # digits of a date and time at TiDB
 _LAST_CLOCK = (1 << 32) - 1
 
 
 def parse_moment(text: str, server: str, *, rounds: bool) -> Moment:
     """The moment that a server reads from any text; ZERO where it reads none. What follows a date
-    is ignored. Of a year's digits two lack their century, and one does at TiDB.
+    is ignored, but TiDB reads none then. Of a year's digits two lack their century, and one does at TiDB.
     """
     text = text.strip()
     bare = _UNDELIMITED.match(text)
+    if bare and server == "tidb" and len(bare[1]) > _MOST_PACKED:
+        return ZERO
     if bare:
         return _packed(bare[1].replace("T", ""), bare[2] or "", server, rounds=rounds)
     parts = _DELIMITED.match(text)
-    if not parts:
+    if not parts or (server == "tidb" and parts.end() < len(text)):
         return ZERO
     numbers = [int(part or 0) for part in parts.groups()[:6]]
     width = len(parts[1])
@@ -251,7 +254,7 @@ def parse_duration(text: str, server: str) -> int:
     if server == "mysql":
         text = _FRACTION_ALONE.sub(r"\g<0>0", text)
     parts = (_SIGNED_TIME if server == "mariadb" else _TIME).match(text)
-    if not parts or _EXPONENT.match(text, parts.end()):
+    if not parts or (_EXPONENT.match(text, parts.end()) and server != "tidb"):
         return 0
     hours, minutes, seconds = int(parts[3]), int(parts[4] or 0), int(parts[5] or 0)
     if parts[4] is None and parts[2] is None:
@@ -268,12 +271,13 @@ def _of_moment(text: str, server: str, *, rounds: bool) -> int | None:
     with delimiters for it only where it has a space, and one without them only where it is whole.
     """
     bare = _UNDELIMITED.match(text)
-    if not (bare or " " in text or ("T" in text and server != "mysql")):
+    if not (bare or server == "tidb" or " " in text or ("T" in text and server != "mysql")):
         return None
     moment = parse_moment(text, server, rounds=rounds)
     if moment == ZERO:
         parts = _DELIMITED.match(text)
-        return 0 if parts and parts[4] and server != "tidb" else None
+        is_none = parts and (parts.end() < len(text) if server == "tidb" else parts[4])
+        return 0 if is_none else None
     if bare and server == "mysql" and len(bare[1]) < 12:
         return None
     cut = parse_moment(text, server, rounds=False)

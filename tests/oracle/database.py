@@ -84,7 +84,7 @@ class Table:
 
 
 class Database:
-    """One connection to a MariaDB or MySQL. Two databases are emptied for each program."""
+    """One connection to a MariaDB, MySQL or TiDB. Two databases are emptied for each program."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", user: str = "root", *, password: str = "") -> None:
         self.connection: Any = pymysql.connect(
@@ -110,7 +110,9 @@ class Database:
         mode = STRICT if strict else ""
         # in place, a lax MariaDB turns NULL into the column's former default where a copy gives the type's
         # zero
-        if self.dialect.is_mariadb:
+        if self.dialect.is_tidb:
+            copies = "tidb_opt_fix_control=''"
+        elif self.dialect.is_mariadb:
             copies = f"alter_algorithm='{'DEFAULT' if strict else 'COPY'}'"
         else:
             copies = f"old_alter_table={int(not strict)}"
@@ -148,13 +150,36 @@ class Database:
             # MySQL before 8.0.29 calls it so
             charset = "utf8mb3" if charset == "utf8" else charset
             columns[db, table].append(Column(name, told, nullable == "NO", charset, generated))
-        for db, table, index, loose, name in self.ask(
-            "SELECT table_schema, table_name, index_name, non_unique, column_name FROM "
-            "information_schema.statistics "
-            f"WHERE table_schema IN ({mine}) ORDER BY 1, 2, seq_in_index"
-        ):
+        for db, table, index, loose, name in self.ask(self._indexes(mine)):
             keys[db, table][index, int(loose)].append(name)
         return {name: _table(found, keys[name]) for name, found in columns.items()}
+
+    def _indexes(self, mine: str) -> str:
+        """TiDB's own list tells their age, by which TiCDC chooses."""
+        if self.dialect.is_tidb:
+            told, name, order = "tidb_indexes", "key_name", "index_id, seq_in_index"
+        else:
+            told, name, order = "statistics", "index_name", "1, 2, seq_in_index"
+        return (
+            f"SELECT table_schema, table_name, {name}, non_unique, column_name "
+            f"FROM information_schema.{told} WHERE table_schema IN ({mine}) ORDER BY {order}"
+        )
+
+    def last_job(self) -> int:
+        """The number of the last DDL job of TiDB's in the two databases."""
+        return max((number for number, _, _ in self.jobs(0)), default=0)
+
+    def jobs(self, above: int) -> list[tuple[int, str, str]]:
+        """TiDB's DDL jobs in the two databases that were done above a number: (number, database, table in
+        lower case), in their order. What makes no job, no change feed tells.
+        """
+        found = self.ask("ADMIN SHOW DDL JOBS 30")
+        done = {
+            int(number): (int(number), str(db), str(table).lower())
+            for number, db, table, *_, state, _ in found
+            if state == "synced" and int(number) > above and str(db) in self.names
+        }
+        return [done[number] for number in sorted(done)]
 
     def _documents(self, mine: str) -> set[tuple[str, str, str]]:
         """JSON columns: to MariaDB they are text with a check."""

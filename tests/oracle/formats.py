@@ -40,6 +40,11 @@ FORMATS = (OPEN, "ticdc-canal-json", "ticdc-debezium", *STORAGE, *BINLOG)
 States = list[tuple[int, State]]
 
 
+def formats_of(server: str) -> tuple[str, ...]:
+    """The formats that tell a server's history: a TiDB has no binlog."""
+    return tuple(name for name in FORMATS if server != "tidb" or name not in BINLOG)
+
+
 def judge_in(runner: "Runner | Case", format_: str, again: int = 0) -> Judged:
     """`again` chooses another feed for the same history."""
     if format_ == OPEN:

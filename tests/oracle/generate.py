@@ -116,7 +116,8 @@ class Maker:
 
     def select(self, name: Name) -> Steps:
         table = self.runner.tables[name]
-        if len(self.runner.tables) < TABLES and not table.unknown:
+        able = self.shaper.dialect.selects and not table.unknown
+        if len(self.runner.tables) < TABLES and able:
             yield self.shaper.select(name, table, self.free_name())
 
     def rename(self, name: Name) -> Steps:

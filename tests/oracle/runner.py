@@ -39,6 +39,7 @@ class Runner:
         self.states: list[tuple[int, State]] = [(self.ts, {})]
         self.refused = self.statements = self.identity = 0
         self.why = ""
+        self.jobs: list[tuple[int, str, str]] = []
         database.begin(program.database, program.strict)
 
     def run(self, steps: Iterable[Step]) -> "Runner":
@@ -160,18 +161,15 @@ class Runner:
     # --- DDL
 
     def _ddl(self, step: Step) -> bool:
-        if not self._run(step["ddl"]):
+        if not self._executed(step["ddl"]):
             return False
         if not self.events or self.events[-1]["kind"] != "row" or self.chance.random() < 0.8:
             self._tick()
         shapes = self.database.shapes()
-        feed = step.get("feed") or [[*step["table"], step["ddl"]]]
+        feed = self._feed(step)
         if step.get("select"):
             feed = [[*step["table"], self._created(tuple(step["table"]))]]
-        self.events += [
-            {"kind": "ddl", "schema": db, "table": table, "commit_ts": self.ts, "query": sql}
-            for db, table, sql in feed
-        ]
+        self._sent(feed)
         # TiCDC sends a statement for each of its tables; a binlog has it once, as it was run
         for event in self.events[-len(feed) :]:
             event["run"] = None
@@ -185,6 +183,42 @@ class Runner:
         self.tables = after
         self._commit()
         return True
+
+    def _executed(self, sql: str) -> bool:
+        """Whether a statement did something. TiDB has a job for what it does, also where it then refuses the
+        rest of a DROP TABLE.
+        """
+        if not self.database.dialect.is_tidb:
+            return self._run(sql)
+        last = self.database.last_job()
+        self._run(sql)
+        self.jobs = self.database.jobs(last)
+        return bool(self.jobs)
+
+    def _feed(self, step: Step) -> list[list[str]]:
+        """What is sent of a statement. TiDB drops several tables one by one, in the statement's order."""
+        feed: list[list[str]] = step.get("feed") or [[*step["table"], step["ddl"]]]
+        if not self.jobs or not step["ddl"].startswith("DROP TABLE"):
+            return feed
+        named = {(db, table.lower()): [db, table, sql] for db, table, sql in feed}
+        told = [named[db, table] for _, db, table in self.jobs]
+        for db, table, sql in told[:-1]:
+            self._dropped((db, table), sql)
+        return told[-1:]
+
+    def _dropped(self, name: Name, sql: str) -> None:
+        """A table's own commit, of a statement that drops several."""
+        self._sent([[*name, sql]])
+        self.events[-1]["run"] = None
+        self.tables = {other: table for other, table in self.tables.items() if other != name}
+        self._commit()
+        self._tick()
+
+    def _sent(self, feed: list[list[str]]) -> None:
+        self.events += [
+            {"kind": "ddl", "schema": db, "table": table, "commit_ts": self.ts, "query": sql}
+            for db, table, sql in feed
+        ]
 
     def _created(self, name: Name) -> str:
         """What a log has of a table made by a query: its shape, JSON being JSON."""
@@ -220,20 +254,18 @@ class Runner:
         return told
 
     def _next(self, name: Name, shape: Table, before: Table | None) -> Table:
-        """The table after a DDL. An index keeps its place by age, which the server's own lists don't tell."""
+        """The table after a DDL. An index keeps its place by age, which the lists of servers but TiDB
+        don't tell.
+        """
         table = self.database.full(name, shape)
         if before is None:
             return table
-        ages = {index[0]: age for age, index in enumerate(before.indexes)}
-        by_columns = {index[1:]: age for age, index in enumerate(before.indexes)}
-        indexes = sorted(
-            table.indexes, key=lambda index: ages.get(index[0], by_columns.get(index[1:], len(ages)))
-        )
+        indexes = table.indexes if self.database.dialect.is_tidb else _by_age(before, table)
         computed = before.computed or (
             before.columns != table.columns and any(column.generated == "virtual" for column in table.columns)
         )
         unknown = before.unknown if table.rows else frozenset()
-        return replace(table, indexes=tuple(indexes), unknown=unknown, maybe=before.maybe, computed=computed)
+        return replace(table, indexes=indexes, unknown=unknown, maybe=before.maybe, computed=computed)
 
     def _doubt(self, step: Step, after: State, before: Table | None) -> None:
         """Which cells no message tells."""
@@ -269,6 +301,14 @@ class Runner:
 def _by_key(table: Table) -> dict[tuple[Any, ...], Cells]:
     names = table.handle()
     return {tuple(row[name]["value"] for name in names): row for row in table.rows}
+
+
+def _by_age(before: Table, table: Table) -> tuple[Any, ...]:
+    ages = {index[0]: age for age, index in enumerate(before.indexes)}
+    by_columns = {index[1:]: age for age, index in enumerate(before.indexes)}
+    return tuple(
+        sorted(table.indexes, key=lambda index: ages.get(index[0], by_columns.get(index[1:], len(ages))))
+    )
 
 
 def _recomputed(before: Table, after: Table, moved: dict[str, str]) -> list[tuple[str, bool]]:

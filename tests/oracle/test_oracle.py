@@ -13,7 +13,7 @@ from tests.oracle.bank import transfers
 from tests.oracle.cases import Case, load_case, save_case
 from tests.oracle.command import run, summary
 from tests.oracle.database import Column, Database, Table
-from tests.oracle.formats import FORMATS, OPEN, carried, judge_in
+from tests.oracle.formats import FORMATS, OPEN, carried, formats_of, judge_in
 from tests.oracle.generate import generate
 from tests.oracle.losses import lost
 from tests.oracle.program import Program
@@ -147,7 +147,7 @@ def test_what_the_oracle_found_once_stays_right(path: Path) -> None:
 
     told = {
         (name, again): judge_in(case, name, again).wrong
-        for name in FORMATS
+        for name in formats_of(case.program.server)
         for again in range(6 if name == OPEN else 2)
     }
 

@@ -242,6 +242,7 @@ class Memory:
             charset=told.charset,
             mixes_names=told.mixes_names,
             hides_sessions=told.hides_sessions,
+            server=told.server,
         )
 
     # --- Sightings ---

@@ -1,10 +1,21 @@
-"""Which clauses of an ALTER have an effect: IF EXISTS and IF NOT EXISTS."""
+"""Which clauses of an ALTER have an effect: IF EXISTS and IF NOT EXISTS, and what a server leaves undone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.indexes import keys_of
 from lakehouse.schema import TableSchema, name_key
+
+
+def edits_at(edits: Sequence[e.Edit], server: str) -> list[e.Edit]:
+    """The clauses that a server carries out. RENAME COLUMN to the same name in another case does nothing at
+    TiDB, which carries out the clauses beside it; a CHANGE or MODIFY gives the column that case (run).
+    """
+
+    def is_done(edit: e.Edit) -> bool:
+        return not isinstance(edit, e.RenameColumn) or name_key(edit.name) != name_key(edit.to)
+
+    return [edit for edit in edits if server != "tidb" or is_done(edit)]
 
 
 def whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:

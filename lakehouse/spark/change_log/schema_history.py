@@ -122,6 +122,7 @@ def rules_of(log: OpsLog, said: Said) -> Rules:
         charset=said.charset,
         mixes_names=said.mixes_names,
         hides_sessions=said.hides_sessions,
+        server=said.server,
     )
 
 

@@ -81,6 +81,7 @@ class GoldSettings:
             charset=self.upstream.charset,
             mixes_names=self.upstream.mixes_names,
             hides_sessions=self.upstream.hides_sessions,
+            server=self.upstream.server,
         )
 
 

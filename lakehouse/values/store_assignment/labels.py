@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from lakehouse.values.charsets import charset_codec
+from lakehouse.values.charsets import bytes_codec
 from lakehouse.values.server_value import Bits, Cell, Document, Label, NoRule, as_integer, as_text
 from lakehouse.values.store_assignment.target import Target
 
@@ -32,21 +32,23 @@ def store_enum(cell: Cell, target: Target) -> str | int:
 
 def store_set(cell: Cell, target: Target) -> str:
     """By labels, unknown ones dropped; else by mask, of which MySQL takes none with bits beyond the labels
-    out of text.
+    out of text. TiDB takes either none of a value or all of it.
     """
     members = target.type.members
     if not members:
         raise NoRule("SET without labels")
     if _by_value(cell, target):
         number = as_integer(cell, target.server)
+        if target.server == "tidb" and number >> len(members):
+            return ""
         return _labels(members, min(number, (1 << 63) - 1) if isinstance(cell, Decimal) else number)
     text = _label_text(cell, target)
     words = text.split(",") if text else []
     known = [found for word in words if (found := _member(word, members, target.server)) is not None]
-    if known or target.server == "tidb":
+    if len(known) == len(words) or (known and target.server != "tidb"):
         return _labels(members, labels_mask(known, members))
     mask = _number(text, 21)
-    is_beyond = mask is not None and target.server == "mysql" and mask >> len(members)
+    is_beyond = mask is not None and target.server != "mariadb" and mask >> len(members)
     return "" if mask is None or is_beyond else _labels(members, mask)
 
 
@@ -63,7 +65,7 @@ def _label_text(cell: Cell, target: Target) -> str:
     if isinstance(cell, Document) and target.server == "mysql":
         raise NoRule("a label out of a JSON document")
     if isinstance(cell, bytes):
-        return cell.decode(charset_codec(target.type.charset) or "utf-8", "replace")
+        return cell.decode(bytes_codec(target.type.charset, target.server) or "utf-8", "replace")
     return as_text(cell, target.server)
 
 

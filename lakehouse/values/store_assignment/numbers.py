@@ -10,31 +10,44 @@ from lakehouse.values.server_value import (
     Bits,
     Cell,
     Dated,
+    Document,
+    NoRule,
     Span,
     as_decimal,
     as_integer,
     as_real,
     as_text,
+    scalar,
 )
 from lakehouse.values.store_assignment.target import Target
 
+_BEYOND_DOUBLE = 10**308
 _MAX_SINGLE = 3.4028234663852886e38
 
 
 def store_integer(cell: Cell, target: Target) -> int:
-    """Within the column's range; a negative number is 0 in an unsigned one."""
+    """Within the column's range; a negative number is 0 in an unsigned one, for which TiDB rounds the digits
+    of a date and time, not its seconds (23:59:59.9 is 235960).
+    """
+    if isinstance(cell, Dated | Span) and target.server == "tidb" and target.type.unsigned:
+        cell = as_decimal(cell)
     bits = INTEGER_BITS[target.type.base]
     low, high = (0, (1 << bits) - 1) if target.type.unsigned else (-1 << bits - 1, (1 << bits - 1) - 1)
-    return int(max(low, min(as_integer(cell, target.server), high)))
+    number = as_integer(cell, target.server)
+    told = scalar(cell) if isinstance(cell, Document) and target.server == "tidb" else None
+    if isinstance(told, str) and not low <= number <= high:
+        raise NoRule("a number in a JSON string, beyond the column's range")
+    return int(max(low, min(number, high)))
 
 
 def store_bit(cell: Cell, target: Target) -> int:
-    """All ones for a number that doesn't fit, negative ones too. Text gives its whole digits, as a signed
-    number of 64 bits.
+    """All ones for a number that doesn't fit, negative ones too; MariaDB takes a negative DECIMAL for 0, TiDB
+    a FLOAT and DOUBLE too. Text gives its whole digits, as a signed number of 64 bits.
     """
     width = target.type.length or 1
     number = as_integer(cell, "mariadb" if isinstance(cell, str | bytes) else target.server)
-    if number < 0 and isinstance(cell, Decimal) and target.server == "mariadb":
+    zeroed = {"mariadb": Decimal, "tidb": (Decimal, float)}.get(target.server, ())
+    if number < 0 and isinstance(cell, zeroed):
         return 0
     if number < 0:
         number += 1 << 64
@@ -79,13 +92,15 @@ def _to_scale(number: float, digits: int, scale: int) -> float:
 
 
 def store_year(cell: Cell, target: Target) -> int:
-    """0, 1901…2155; numbers below 100 are years of this century or the last."""
-    mariadb = target.server == "mariadb"
-    if isinstance(cell, Dated) and target.server != "mysql":
+    """0, 1901…2155; numbers below 100 are years of this century or the last. TiDB clips what lies outside."""
+    mariadb, tidb = target.server == "mariadb", target.server == "tidb"
+    if isinstance(cell, Dated) and mariadb:
         return cell.moment.year if 1901 <= cell.moment.year <= 2155 else 0
     if isinstance(cell, Span) and mariadb:
         return 0
     told = cell.lstrip() if isinstance(cell, str) and mariadb else cell
+    if isinstance(cell, Dated) and tidb:
+        told = cell.moment.year
     number = int(cell) if isinstance(cell, float) and mariadb else as_integer(told, "mysql")
     if (
         number == 0
@@ -96,4 +111,6 @@ def store_year(cell: Cell, target: Target) -> int:
         return 2000
     if 1 <= number <= 99:
         number += 2000 if number < 70 else 1900
+    if tidb and 0 < number < (1 << 63 if isinstance(cell, Document) else _BEYOND_DOUBLE):
+        return int(max(1901, min(number, 2155)))
     return int(number) if 1901 <= number <= 2155 else 0

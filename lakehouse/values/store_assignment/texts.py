@@ -1,11 +1,19 @@
 """Cells stored into columns of text, bytes, addresses and JSON."""
 
 import codecs
+from decimal import Decimal
 
 from lakehouse.schema import ColumnType
-from lakehouse.values.charsets import charset_codec
-from lakehouse.values.mysql_json import stored
-from lakehouse.values.normal_form import ADDRESS_SIZES, address_bytes, address_text, text_of
+from lakehouse.values.charsets import bytes_codec, charset_codec
+from lakehouse.values.mysql_json import double_text, stored, stored_at_tidb
+from lakehouse.values.normal_form import (
+    ADDRESS_SIZES,
+    address_bytes,
+    address_text,
+    duration_text,
+    fraction,
+    text_of,
+)
 from lakehouse.values.server_value import (
     Address,
     Bits,
@@ -19,6 +27,7 @@ from lakehouse.values.server_value import (
     is_json,
 )
 from lakehouse.values.store_assignment.target import Target
+from lakehouse.values.temporal import day_text, moment_text
 
 _TIERS = {"tiny": 255, "": 65535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 
@@ -53,6 +62,7 @@ def _decoded(cell: Cell, target: Target, codec: str) -> str:
         cell = _bit_bytes(cell)
     if not isinstance(cell, bytes):
         return as_text(cell, target.server)
+    codec = bytes_codec(target.type.charset, target.server) or codec
     try:
         return cell.decode(codec, "lakehouse.question" if target.server == "mariadb" else "strict")
     except UnicodeDecodeError:
@@ -124,21 +134,35 @@ def store_address(cell: Cell, target: Target) -> str | None:
 
 
 def store_json(cell: Cell, target: Target) -> str:
-    """Text that is JSON stays as it is, but for MySQL, which prints it in its own way; a number is its own
-    text. Anything else the server refuses.
+    """Text that is JSON stays as it is at MariaDB; MySQL and TiDB print it in their own ways. A number is its
+    own text, a double at TiDB where it is none of the integers. Anything else the server refuses.
     """
     if isinstance(cell, Document):
         return cell.text
+    if target.server == "tidb" and (told := _tidb_json(cell)) is not None:
+        return told
     if isinstance(cell, Dated | Span | Bits | bytes | Address):
         raise NoRule("no rule into JSON")
     text = as_text(cell, target.server)
     if not is_json(text):
         raise NoRule("text that is not JSON")
-    return text if target.server != "mysql" else _json_stored(text)
+    return text if target.server == "mariadb" else _json_stored(text, target.server)
 
 
-def _json_stored(text: str) -> str:
+def _tidb_json(cell: Cell) -> str | None:
+    match cell:
+        case float() | Decimal():
+            return double_text(float(cell))
+        case Dated(moment, digits):
+            return f'"{day_text(moment) if digits is None else moment_text(moment, 6)}"'
+        case Span(micros, _):
+            return f'"{fraction(duration_text(micros), 6)}"'
+        case _:
+            return None
+
+
+def _json_stored(text: str, server: str) -> str:
     try:
-        return stored(text)
+        return stored(text) if server == "mysql" else stored_at_tidb(text)
     except (ValueError, OverflowError):
         raise NoRule("JSON with a member twice, or a number beyond a double") from None

@@ -13,6 +13,7 @@ from lakehouse.values.server_value import (
     Single,
     Span,
     as_decimal,
+    as_integer,
     as_text,
     rounded,
 )
@@ -34,6 +35,7 @@ from lakehouse.values.temporal import (
 )
 
 _LAST_NUMBER = 99991231235959
+_LAST_TIME, _FIRST_DATED = 8385959, 10_000_000_000
 _FIRST_INSTANT = Moment(1970, 1, 1, second=1)
 
 
@@ -64,6 +66,9 @@ def _number_moment(number: Decimal) -> Moment:
 
 
 def store_date(cell: Cell, target: Target) -> str:
+    """TiDB cuts the time off, also one that is nearly the next day's."""
+    if isinstance(cell, Dated) and target.server == "tidb":
+        return day_text(cell.moment)
     return day_text(rounded(_moment(cell, target), 0, rounds=target.rounds))
 
 
@@ -87,12 +92,27 @@ def store_timestamp(cell: Cell, target: Target) -> str:
     return moment_text(instant, digits) + ("Z" if instant != ZERO else "")
 
 
-def store_time(cell: Cell, target: Target) -> str:
-    """Within 838:59:59 either way; MariaDB's bound has the column's fraction digits, all nines."""
+def store_time(cell: Cell, target: Target) -> str | None:
+    """Within 838:59:59 either way; MariaDB's bound has the column's fraction digits, all nines. TiDB makes
+    NULL of numbers far outside.
+    """
     digits = target.type.length or 0
+    if target.server == "tidb" and _is_null(cell):
+        return None
+    if isinstance(cell, Span) and target.server == "tidb":  # halves go up, of negative times too
+        unit = 10 ** (6 - digits)
+        cell = Span((cell.micros + unit // 2) // unit * unit, digits)
     bound = MAX_DURATION + (0 if target.rounds else 1_000_000 - 10 ** (6 - digits))
     micros = max(-bound, min(to_digits(_micros(cell, target), digits, rounds=target.rounds), bound))
     return fraction(duration_text(micros), digits)
+
+
+def _is_null(cell: Cell) -> bool:
+    """What TiDB reads no whole number from, and what lies below its TIMEs."""
+    if not isinstance(cell, int | float | Decimal):
+        return False
+    number = as_integer(cell, "tidb")
+    return number >> 63 > 0 or number < -_LAST_TIME
 
 
 def _micros(cell: Cell, target: Target) -> int:
@@ -108,6 +128,8 @@ def _micros(cell: Cell, target: Target) -> int:
         case int() | float() | Decimal() | Bits() if target.server == "mariadb":
             return _number_micros(cell)
         case Bits(value, _) if target.server == "mysql" and value > _LAST_NUMBER:
+            return MAX_DURATION
+        case int() | float() | Decimal() if target.server == "tidb" and _LAST_TIME < cell < _FIRST_DATED:
             return MAX_DURATION
         case int():
             return parse_duration(str(int(cell)), target.server)
