@@ -6,15 +6,16 @@ on npm or Maven Central brings one.
 """
 
 import os
-import random
 
 import pytest
 
 from lakehouse.errors import LakehouseError
+from lakehouse.events import Message
 from lakehouse.sources.database import SESSION, Database, DatabaseSettings, connect
 from tests.oracle.database import Database as Asked
 from tests.oracle.program import Program, Step
 from tests.oracle.runner import Runner
+from tests.support.encode_open import encode, message
 from tests.support.live_feed import LiveFeed
 
 VARIABLE = "LAKEHOUSE_TEST_TIDB"
@@ -61,11 +62,22 @@ class TidbFeed(LiveFeed):
         )
         self.runner = TidbRunner(self.database, Program(7, strict=False, database=name))
         self.skipped: set[int] = set()
-        self._chance = random.Random(2)
+        self._sent: list[Message] = []
+        self._told = 0
 
     def step(self, step: Step) -> "TidbFeed":
         assert self.runner.step(step), self.runner.why
         return self
+
+    def messages(self) -> list[Message]:
+        """In one partition, each event a message, and a resolved one behind what has come since the last
+        call. What was sent stays as it was.
+        """
+        new = [event for event in self.runner.events[self._told :] if event["commit_ts"] not in self.skipped]
+        self._told = len(self.runner.events)
+        for event in [*new, {"kind": "resolved", "commit_ts": self.runner.ts}]:
+            self._sent.append(message([encode(event, event.get("shape"))], "t", 0, len(self._sent)))
+        return list(self._sent)
 
     def unsaid(self, *statements: str) -> "TidbFeed":
         """Run statements that the feed does not tell."""

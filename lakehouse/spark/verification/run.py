@@ -18,7 +18,7 @@ from lakehouse.lineage import Name
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.silver.binlog_servers import refuse_other_binlog
 from lakehouse.sources.database import SESSION, connect
-from lakehouse.sources.live.tables import listed
+from lakehouse.sources.live.tables import listed, without_temporary
 from lakehouse.sources.server_sql import is_tidb
 from lakehouse.spark.operations.rebuild import discard
 from lakehouse.spark.readers.show import Reader
@@ -118,8 +118,7 @@ def _verified(session: Session) -> list[TableResult]:
         session.progress(f"verify  {source.name}: {entry.name}")
         results[name] = _first(session, name, differing)
     if not options.tables:
-        told = reader.manifest_or_error().tables
-        here = unseen(_listed(session, reader), told, source.gold.tables)
+        here = _unseen(session, reader)
         results |= {name: TableResult(name, compared=False, why=why) for name, why in here.items()}
     for _ in range(MOST_LOOKS):
         _look_again(session, [one for one in differing.values() if one.goes_on])
@@ -128,10 +127,16 @@ def _verified(session: Session) -> list[TableResult]:
     return list(results.values())
 
 
-def _listed(session: Session, reader: Reader) -> list[Name]:
-    """The server's tables, at a TiDB those of the published watermark."""
+def _unseen(session: Session, reader: Reader) -> dict[Name, str]:
+    """See `unseen`, at a TiDB of the tables at the published watermark."""
+    told, wanted = reader.manifest_or_error().tables, session.source.gold.tables
     with connect(session.settings, (*SESSION, *session.at(reader.watermark()))) as server:
-        return [table.name for table in listed(server)]
+        every = listed(server)
+        found = unseen([table.name for table in every], told, wanted)
+        here = [table for table in every if table.name in found]
+        if session.by_tso:
+            here = without_temporary(server, here)
+    return {table.name: found[table.name] for table in here}
 
 
 def unseen(
