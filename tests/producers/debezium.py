@@ -37,6 +37,7 @@ from tests.producers.debezium_programs import Playing
 from tests.producers.debezium_settings import Drawn, drawn, required
 from tests.producers.debezium_signals import KINDS, Signals
 from tests.producers.judging import Place, end_of_binlog
+from tests.producers.live_snapshot import LiveSnapshot
 from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.servers.mysql import start_mysql
 from tests.support.engine import Memory
@@ -176,6 +177,7 @@ class Run:
         self.database, self.folder = Database(server.port), folder
         self.chance, self.restarts = random.Random(f"{told.seed} run"), told.restarts
         self.lossy = told.lossy
+        self.takes_over, self.port, self.read = told.take_over, server.port, list[Message]()
         self.marks = 0
         for name in ("sent.txt", "offsets", "history"):
             (folder / name).unlink(missing_ok=True)
@@ -215,6 +217,39 @@ class Run:
         for one in self.played:
             one.told_until(reached)
         self.connector.stop()
+        self.connector.sent += self.read
+
+    def _take_over(self) -> Place:
+        """A connector's start without rows, which `lakehouse snapshot` reads while programs write; behind
+        both.
+        """
+        self.connector.start()
+        self._find()
+        names = {name for one in self.played for name in one.names}
+        snapshot = LiveSnapshot(self.port, names, str(self.marks))
+        snapshot.start()
+        while snapshot.is_running:
+            for one in self.played:
+                one.play(1)
+        self.read += snapshot.result()
+        print(f"    read live: {len(self.read)} records, left: {snapshot.left or 'none'}", flush=True)
+        for one in self.played:
+            one.snapshot()
+        mark = self._mark()
+        for one in self.played:
+            one.snapshot_at(self.ends[-1])
+        self.connector.wait(mark)
+        return self.ends[-1]
+
+    def _find(self) -> None:
+        """Wait for the first row that is streamed."""
+        for _ in range(30):
+            try:
+                self.connector.wait(self._mark(), 2)
+            except EnvironmentError_:
+                continue
+            return
+        self.connector.wait(self._mark())
 
     def _settled(self) -> Place:
         """Wait until the connector is through with what it was told to read."""
@@ -233,6 +268,8 @@ class Run:
 
     def _begin(self) -> Place:
         """A connector's start with a snapshot, behind which it has come."""
+        if self.takes_over:
+            return self._take_over()
         for one in self.played:
             one.snapshot()
         mark = self._mark()
@@ -262,6 +299,8 @@ def main(arguments: Sequence[str]) -> int:
     for name, value in (one.split("=", 1) for one in told.set):
         settings.settings[name] = value
     settings.options.update(one.split("=", 1) for one in told.option)
+    if told.take_over:
+        settings.settings["snapshot.mode"] = "no_data"
     # between two chunks the connector may keep locks that a program's ALTER waits for
     settings.server += [*(["--lock-wait-timeout=2"] if told.signals else []), *told.mysqld]
     print(f"{told.kind} {told.release} on {told.server}: {settings}", flush=True)
@@ -283,7 +322,7 @@ def judged(run: Run, options: dict[str, str]) -> int:
     (run.folder / "run.pickle").write_bytes(pickle.dumps((sent, options, states)))
     cuts = [*sorted(run.chance.sample(range(1, len(sent)), min(25, len(sent) - 1))), len(sent)]
     whole = Memory("debezium", options, tidb=False).add(sent)
-    live = judge_live(Memory("debezium", options, tidb=False), sent, cuts, run)
+    live = () if run.takes_over else judge_live(Memory("debezium", options, tidb=False), sent, cuts, run)
     wrong = set()
     for what, found in (("whole", list(judge_run(whole, run.played, lossy=run.lossy))), ("live", list(live))):
         for playing, one in found:
@@ -306,6 +345,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--restarts", action="store_true", help="stop and kill the connector on the way")
     parser.add_argument(
         "--signals", action="append", default=[], choices=KINDS, help="snapshots while it streams"
+    )
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="rows of before come by `lakehouse snapshot` while programs write",
     )
     parser.add_argument(
         "--without", action="append", default=[], metavar="REGEX", help="statements to leave out"

@@ -95,11 +95,8 @@ class Feed:
             "ts_ms": 1,
             "snapshot": "true",
         }
-        return self._add(
-            "schema",
-            {"source": source, "databaseName": "d", "ddl": f"DROP {what} IF EXISTS `{table or 'd'}`"},
-            None,
-        )
+        ddl = f"DROP {what} IF EXISTS `d`" + (f".`{table}`" if table else "")
+        return self._add("schema", {"source": source, "databaseName": "d", "ddl": ddl}, None)
 
     def _add(self, topic: str, value: Json, key: Json | None) -> "Feed":
         self.messages.append(
@@ -269,6 +266,29 @@ def test_a_blocking_snapshot_without_records_of_its_own_repeats_rows_that_no_key
 
     assert memory.tables(memory.reach) == {"d.n": [{"id": 1, "v": 1}] * 2}
     assert memory.problems == {"d.n": {LATER_ROWS, SENT_AGAIN}}
+
+
+def test_what_is_streamed_with_the_marker_of_a_snapshot_before_it_is_streamed() -> None:
+    """A connector of 3.2 leaves the marker of a blocking snapshot on what it streams behind it."""
+    feed = first_snapshot()
+    told = (
+        "ALTER TABLE `d`.`a` ADD w INT",
+        "CREATE TABLE `d`.`x` (i int)",
+        "RENAME TABLE `d`.`b` TO `d`.`c`",
+    )
+    at = {"db": "d", "table": "a", "file": feed.file, "snapshot": "true", "version": "3.2.0.Final"}
+    for place, ddl in enumerate(told, 150):
+        body = {"source": {**at, "pos": place}, "databaseName": "d", "ddl": ddl, "tableChanges": []}
+        feed._add("schema", body, None)
+    for row, (op, image) in enumerate((("c", {"id": 2, "v": 3, "w": 4}), ("d", {"id": 2, "v": 3, "w": 4}))):
+        before, after = (image, None) if op == "d" else (None, image)
+        feed._add(
+            "a",
+            {"op": op, "source": at | {"pos": 160, "row": row}, "before": before, "after": after},
+            {"id": 2},
+        )
+
+    assert feed.tables() == {"d.a": [{"id": 1, "v": 10, "w": None}], "d.c": [{"id": 1, "v": 1}], "d.x": []}
 
 
 def test_a_full_snapshot_drops_databases_and_is_known_by_it() -> None:

@@ -39,6 +39,7 @@ from lakehouse.formats.debezium.records import (
     RowRecord,
     Source,
     begin_of,
+    is_of_snapshot,
     operation,
     read_record,
     snapshot_flags,
@@ -295,7 +296,7 @@ def _truncate(message: Message, source: Source, database: str, table: str) -> Sc
 
 def _schema_change(message: Message, payload: Payload, source: Source) -> SchemaChange:
     """A statement, or a record that only shows a table: of a snapshot, or of the signal `schema-changes`."""
-    snapshot = str(source.snapshot or "false").lower() != "false"
+    snapshot = is_of_snapshot(source, payload.ddl)
     changes = payload.tableChanges or []
     change = changes[0] if len(changes) == 1 else None
     database = source.db or payload.databaseName or ""

@@ -96,6 +96,15 @@ _FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]], float_hook=number_
 # what users write to signal.kafka.topic
 _SNAPSHOT_SIGNALS = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot")
 _SIGNALS = frozenset({*_SNAPSHOT_SIGNALS, "log", "schema-changes", "set-binlog-position"})
+_CREATES_IN_SNAPSHOT = re.compile(r"0\.|1\.[0-3]\.", re.A)
+_NAME = r"(?:`(?:[^`]|``)*`|[^\s.`(]+)"
+# statements that no snapshot's records have: they drop `d`.`t` if it exists, and create `t`
+_IN_STREAM = re.compile(
+    r"\s*(?:ALTER|RENAME|TRUNCATE|(?:CREATE|DROP)\s+(?:\w+\s+)?INDEX)\s"
+    r"|\s*DROP\s+TABLE\s+(?!IF\s+EXISTS\s+`(?:[^`]|``)*`\.`(?:[^`]|``)*`\s*$)"
+    rf"|\s*CREATE\s+TABLE\s+(?:IF\s|{_NAME}\s*(?:\.|LIKE\s))",
+    re.I,
+)
 _BEGIN = re.compile(r"file=(.*),pos=(\d{1,18})", re.A)
 _is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:\s*(?:\{|null)').match
 
@@ -160,8 +169,18 @@ def begin_of(transaction: str) -> tuple[str, int] | None:
 
 
 def operation(code: str, source: Source) -> str:
-    """The record's op: a row that connectors before 1.4 read in a snapshot is a `c` like any other."""
-    return "r" if code == "c" and _marker(source) != "false" else code
+    """The record's op: a row that connectors before 1.4 read in a snapshot is a `c` like any other. On rows
+    that are streamed behind a blocking snapshot its marker may stay (3.2).
+    """
+    writes_r = source.version is not None and _CREATES_IN_SNAPSHOT.match(source.version) is None
+    return "r" if code == "c" and not writes_r and _marker(source) != "false" else code
+
+
+def is_of_snapshot(source: Source, ddl: str | None) -> bool:
+    """Whether a schema record is a snapshot's. The marker of a blocking snapshot may stay on statements that
+    are streamed behind it (3.2).
+    """
+    return _marker(source) != "false" and (ddl is None or _IN_STREAM.match(ddl) is None)
 
 
 def snapshot_flags(source: Source, code: str) -> tuple[str, ...]:
