@@ -22,6 +22,7 @@ from lakehouse.values.server_value import (
 from lakehouse.values.store_assignment.target import Target
 
 _BEYOND_DOUBLE = 10**308
+_ZEROED_IN_BIT: dict[str, tuple[type, ...]] = {"mariadb": (Decimal,), "tidb": (Decimal, float)}
 _MAX_SINGLE = 3.4028234663852886e38
 
 
@@ -46,8 +47,8 @@ def store_bit(cell: Cell, target: Target) -> int:
     """
     width = target.type.length or 1
     number = as_integer(cell, "mariadb" if isinstance(cell, str | bytes) else target.server)
-    zeroed = {"mariadb": Decimal, "tidb": (Decimal, float)}.get(target.server, ())
-    if number < 0 and isinstance(cell, zeroed):
+    is_zeroed = isinstance(cell, _ZEROED_IN_BIT.get(target.server, ()))
+    if number < 0 and is_zeroed:
         return 0
     if number < 0:
         number += 1 << 64
