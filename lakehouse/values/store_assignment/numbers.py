@@ -45,8 +45,8 @@ def store_bit(cell: Cell, target: Target) -> int:
     """
     width = target.type.length or 1
     number = as_integer(cell, "mariadb" if isinstance(cell, str | bytes) else target.server)
-    zeroed = {"mariadb": Decimal, "tidb": (Decimal, float)}.get(target.server, ())
-    if number < 0 and isinstance(cell, zeroed):
+    zeroed = {"mariadb": (Decimal,), "tidb": (Decimal, float)}.get(target.server)
+    if number < 0 and zeroed and isinstance(cell, zeroed):
         return 0
     if number < 0:
         number += 1 << 64
