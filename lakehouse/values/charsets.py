@@ -92,7 +92,9 @@ codecs.register(_latin1)
 
 
 def bytes_codec(charset: str | None, server: str) -> str | None:
-    """The codec of the bytes that text of this charset is to a server. TiDB keeps latin1 in UTF-8."""
+    """The codec of the bytes that text of this charset is to a server. TiDB keeps latin1 in UTF-8,
+    with any character (run).
+    """
     return "utf-8" if server == "tidb" and charset == "latin1" else charset_codec(charset)
 
 

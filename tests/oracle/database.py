@@ -158,6 +158,7 @@ class Database:
         """TiDB's own list tells their age, by which TiCDC chooses."""
         if self.dialect.is_tidb:
             told, name, order = "tidb_indexes", "key_name", "index_id, seq_in_index"
+            mine += ") AND (expression IS NULL OR expression = 'NULL'"
         else:
             told, name, order = "statistics", "index_name", "1, 2, seq_in_index"
         return (

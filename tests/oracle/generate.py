@@ -164,6 +164,15 @@ class Maker:
                 f"ANALYZE TABLE {table}",
                 f"CREATE TABLE IF NOT EXISTS {table} (`other` int)",
                 f"ALTER DATABASE {database} CHARACTER SET utf8mb4",
+                *(self.nothing_of_tidb(table) if self.shaper.dialect.is_tidb else ()),
             )
         )
         yield {"ddl": sql, "table": list(name)}
+
+    def nothing_of_tidb(self, table: str) -> tuple[str, ...]:
+        return (
+            f"ALTER TABLE {table} SHARD_ROW_ID_BITS = 4",
+            f"ALTER TABLE {table} AUTO_ID_CACHE 100",
+            f"ALTER TABLE {table} SET TIFLASH REPLICA 0",
+            f"ALTER TABLE {table} ADD INDEX `ex` ((1 + 1))",
+        )

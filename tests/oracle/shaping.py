@@ -43,7 +43,7 @@ class Shaper:
         parts, keys = self._columns()
         kind = self.chance.random()
         if keys and kind < 0.85:
-            parts.append(f"PRIMARY KEY ({', '.join(map(word, keys))})")
+            parts.append(f"PRIMARY KEY ({', '.join(map(word, keys))}){self.clustering()}")
         elif keys:
             parts += [
                 f"UNIQUE KEY `uk{n}` ({', '.join(map(word, names))})"
@@ -63,6 +63,11 @@ class Shaper:
             "ddl": f"CREATE TABLE {exists}{self.named(name)} ({', '.join(parts)}){options}",
             "table": list(name),
         }
+
+    def clustering(self) -> str:
+        """TiDB drops no primary key that the rows are stored by, as most are by default."""
+        loose = self.dialect.is_tidb and self.chance.random() < 0.4
+        return " /*T![clustered_index] NONCLUSTERED */" if loose else ""
 
     def _columns(self) -> tuple[list[str], list[str]]:
         names = self.chance.sample(COLUMNS, k=self.chance.randint(2, 6))

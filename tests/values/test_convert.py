@@ -55,7 +55,11 @@ SERVER_RULES = [
     ("double", "varchar(40)", 1e-20, {"mysql": "1e-20", "tidb": "0.00000000000000000001"}),
     ("int", "enum('2','1')", 1, {"mysql": "1", "mariadb": "2", "tidb": "2"}),
     ("int", "date", 101, {"mysql": "0000-00-00", "mariadb": "2000-01-01", "tidb": "2000-01-01"}),
-    ("varchar(9)", "enum('a','b')", "B", {"mysql": "b", "mariadb": "b", "tidb": ""}),
+    ("varchar(9)", "enum('a','b')", "B", {"mysql": "b", "mariadb": "b", "tidb": UNKNOWABLE}),
+    ("varchar(9)", "set('a','b')", "a,B", {"mysql": "a,b", "mariadb": "a,b", "tidb": UNKNOWABLE}),
+    ("text", "json", '{"bb":1, "a":1, "a":2}', {"mysql": UNKNOWABLE, "tidb": '{"a": 2, "bb": 1}'}),
+    ("int", "time", -2147483648, {"mysql": "-838:59:59", "tidb": None}),
+    ("varchar(9)", "varchar(9) character set latin1", "é漢", {"mysql": "é?", "tidb": "é漢"}),
     ("bit(8)", "text", 65, {"mysql": "A", "mariadb": "A", "tidb": "65"}),
     ("date", "year", "2024-05-06", {"mysql": 0, "mariadb": 2024, "tidb": 2024}),
     ("time", "year", "00:00:24", {"mysql": 2024, "mariadb": 0}),
@@ -143,7 +147,8 @@ def test_a_converted_value_is_canonical_in_its_new_type(
     (old, value), new = pair, parse_type(target)
     converted = convert(value, old, new, server=server)
     assert (converted is UNKNOWABLE) == (reason(value, old, new, server=server) is not None)
-    if converted is UNKNOWABLE or (converted is None and target in NULL_BY_RULE):
+    is_null_by_rule = target in NULL_BY_RULE or (server == "tidb" and new.family == "time")
+    if converted is UNKNOWABLE or (converted is None and is_null_by_rule):
         return
     form = normal_form(new)
     assert converted == (form(converted) if form else converted)
@@ -391,11 +396,14 @@ def test_a_local_time_that_the_clock_skips_is_not_guessed(server: str) -> None:
     assert convert("2024-10-27 02:30:00", local, instant, server=server, zone=zone) == "2024-10-27 00:30:00Z"
 
 
-@pytest.mark.parametrize("line", TIDB, ids=lambda line: f"{line['old']} -> {line['new']}")
-def test_every_value_becomes_what_tidb_made_of_it(line: dict) -> None:
-    rule = compile_convert(parse_type(line["old"]), parse_type(line["new"]), server="tidb")
-    told = [[value, value if rule is None else rule(value)] for value, _ in line["cases"]]
-    # what no rule decides makes the table incomplete
-    assert [pair for pair in told if pair[1] is not UNKNOWABLE] == [
-        case for case, pair in zip(line["cases"], told, strict=True) if pair[1] is not UNKNOWABLE
-    ]
+@pytest.mark.parametrize("old", sorted({line["old"] for line in TIDB}))
+def test_every_value_becomes_what_tidb_made_of_it(old: str) -> None:
+    wrong = []
+    for line in (line for line in TIDB if line["old"] == old):
+        rule = compile_convert(parse_type(old), parse_type(line["new"]), server="tidb")
+        told = [[value, value if rule is None else rule(value)] for value, _ in line["cases"]]
+        cases = zip(told, line["cases"], strict=True)
+        # what no rule decides makes the table incomplete
+        pairs = ((pair, case) for pair, case in cases if pair[1] is not UNKNOWABLE)
+        wrong += [(line["new"], *pair) for pair in pairs if repr(pair[0]) != repr(pair[1])]
+    assert not wrong

@@ -1,7 +1,7 @@
 """Cells stored into columns of ENUM and SET."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 from lakehouse.values.charsets import bytes_codec
@@ -74,14 +74,18 @@ def _by_value(cell: Cell, target: Target) -> bool:
 
 
 def _member(text: str, members: Sequence[str], server: str) -> str | None:
-    """The member that a text names: TiDB's default collation tells case apart, the others' do not; no one's
-    last spaces count.
+    """The member that a text names; no one's last spaces count. TiDB's default collation tells case apart,
+    others do not, and a strict TiDB refuses what is no member: a member in another case is not decided.
     """
     if text in members:
         return text
-    fold: Callable[[str], str] = str if server == "tidb" else str.casefold
-    plain = fold(text).rstrip(" ")
-    return next((member for member in members if fold(member).rstrip(" ") == plain), None)
+    plain = text.casefold().rstrip(" ")
+    found = next((member for member in members if member.casefold().rstrip(" ") == plain), None)
+    if server != "tidb" or found is None:
+        return found
+    if (exact := text.rstrip(" ")) in members:
+        return exact
+    raise NoRule("a label in another case, which the column's collation may tell apart")
 
 
 def _at(members: Sequence[str], index: int) -> str | int:

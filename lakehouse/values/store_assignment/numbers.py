@@ -21,8 +21,6 @@ from lakehouse.values.server_value import (
 )
 from lakehouse.values.store_assignment.target import Target
 
-_BEYOND_DOUBLE = 10**308
-_ZEROED_IN_BIT: dict[str, tuple[type, ...]] = {"mariadb": (Decimal,), "tidb": (Decimal, float)}
 _MAX_SINGLE = 3.4028234663852886e38
 
 
@@ -47,8 +45,8 @@ def store_bit(cell: Cell, target: Target) -> int:
     """
     width = target.type.length or 1
     number = as_integer(cell, "mariadb" if isinstance(cell, str | bytes) else target.server)
-    is_zeroed = isinstance(cell, _ZEROED_IN_BIT.get(target.server, ()))
-    if number < 0 and is_zeroed:
+    zeroed = {"mariadb": (Decimal,), "tidb": (Decimal, float)}.get(target.server)
+    if number < 0 and zeroed and isinstance(cell, zeroed):
         return 0
     if number < 0:
         number += 1 << 64
@@ -112,6 +110,6 @@ def store_year(cell: Cell, target: Target) -> int:
         return 2000
     if 1 <= number <= 99:
         number += 2000 if number < 70 else 1900
-    if tidb and 0 < number < (1 << 63 if isinstance(cell, Document) else _BEYOND_DOUBLE):
+    if tidb and 0 < number < 1 << 63:
         return int(max(1901, min(number, 2155)))
     return int(number) if 1901 <= number <= 2155 else 0

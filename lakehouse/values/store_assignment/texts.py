@@ -4,7 +4,7 @@ import codecs
 from decimal import Decimal
 
 from lakehouse.schema import ColumnType
-from lakehouse.values.charsets import bytes_codec, charset_codec
+from lakehouse.values.charsets import bytes_codec
 from lakehouse.values.mysql_json import double_text, stored, stored_at_tidb
 from lakehouse.values.normal_form import (
     ADDRESS_SIZES,
@@ -37,7 +37,7 @@ def store_text(cell: Cell, target: Target) -> str:
     becomes `?`.
     """
     column = target.type
-    codec = charset_codec(column.charset)
+    codec = bytes_codec(column.charset, target.server)
     if codec is None:
         raise NoRule(f"charset {column.charset}")
     text = _decoded(cell, target, codec)
@@ -62,7 +62,6 @@ def _decoded(cell: Cell, target: Target, codec: str) -> str:
         cell = _bit_bytes(cell)
     if not isinstance(cell, bytes):
         return as_text(cell, target.server)
-    codec = bytes_codec(target.type.charset, target.server) or codec
     try:
         return cell.decode(codec, "lakehouse.question" if target.server == "mariadb" else "strict")
     except UnicodeDecodeError:

@@ -79,16 +79,20 @@ def store_datetime(cell: Cell, target: Target) -> str:
 
 def store_timestamp(cell: Cell, target: Target) -> str:
     """In UTC; what is no instant of TIMESTAMP's range is the zero timestamp. To MySQL and TiDB the epoch's
-    whole second is none. A local time that the clock skips is an error to strict servers, and moved by
-    others.
+    whole second is none. TiDB looks at the range before it rounds. A local time that the clock skips is an
+    error to strict servers, and moved by others.
     """
     digits = target.type.length or 0
-    local = rounded(_moment(cell, target), digits, rounds=target.rounds)
+    local = _moment(cell, target)
+    if target.server != "tidb":
+        local = rounded(local, digits, rounds=target.rounds)
     instant = to_utc(local, target.zone)
     if instant != ZERO and to_local(instant, target.zone) != local:
         raise NoRule("a local time that a change of the clock skips")
     if instant < _FIRST_INSTANT and target.server != "mariadb":
         instant = ZERO
+    if instant != ZERO:
+        instant = rounded(instant, digits, rounds=target.rounds)
     return moment_text(instant, digits) + ("Z" if instant != ZERO else "")
 
 
