@@ -19,6 +19,7 @@ from lakehouse.ddl_effects import Clear
 from lakehouse.errors import DdlError
 from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_some_tables
 from lakehouse.lineage import History, Lineage, Name, Step
+from lakehouse.schema import name_key
 from lakehouse.schema_history.created_schemas import with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
 from lakehouse.schema_history.rulings import (
@@ -157,13 +158,26 @@ def _rank(context: Context, pending: list[Context]) -> tuple[bool, ...]:
     """What speaks against a record as the next one; names of which nothing is known may exist or not."""
     for old, new in renames_of(context):
         others = {pair[0] for other in pending if other is not context for pair in renames_of(other)}
+        missing = context.lives.find(old, context.position) is None
         return (
             False,
             context.lives.find(new, context.position) is not None,
+            missing and any(_leads_to(other, old) for other in pending if other is not context),
             new in others,
-            context.lives.find(old, context.position) is None,
+            missing,
         )
-    return context.record.kind != "ddl", False, False, False
+    return context.record.kind != "ddl", False, False, False, False
+
+
+def _leads_to(context: Context, name: Name) -> bool:
+    """Whether a record gives a table a name that it does not keep: of `RENAME a TO x, x TO y` TiCDC sends two
+    records, both of the table y.
+    """
+    told = name_key(context.record.table or "")
+    return any(
+        new == name and told not in ("", name_key(new[1]), name_key(old[1]))
+        for old, new in renames_of(context)
+    )
 
 
 def _apply_record(context: Context) -> list[tuple[Position, str]]:
