@@ -42,6 +42,8 @@ _MISREAD = "the connector reads its text by another character set than the state
 MISREAD = f"column {{}}: {_MISREAD}"
 OTHER_COLUMNS = "the connector reads its rows by other columns than the statements gave it"
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
+ORIGIN = "it got its name as the last of several in one RENAME, and nothing tells which table it was"
+MAY_BE_GONE = "a RENAME over several names took a table of these columns, and nothing tells which one it was"
 # a table's snapshots so far: the lineage that each is of, and its place
 Taken = list[tuple[Lineage, Position]]
 
@@ -145,6 +147,7 @@ def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:
     if not any(map(renames_of, contexts)):  # a snapshot may tell thousands of tables at one position
         ordered = sorted(contexts, key=lambda context: context.record.kind != "ddl")
         return [problem for context in ordered for problem in _apply_record(context)]
+    _redo_lost_step(contexts)
     problems = []
     pending = contexts
     while pending:
@@ -183,6 +186,7 @@ def _leads_to(context: Context, name: Name) -> bool:
 def _apply_record(context: Context) -> list[tuple[Position, str]]:
     """Apply one record; returns the problems that belong to no table."""
     if context.record.kind == "ddl":
+        _doubt_origin(context)
         problems = apply_ddl(context)
         _apply_columns_of_ddl(context.lives, context.record)
         return problems
@@ -191,6 +195,40 @@ def _apply_record(context: Context) -> list[tuple[Position, str]]:
     else:
         _apply_schema_record(context.lives, context.record)
     return []
+
+
+def _redo_lost_step(contexts: list[Context]) -> None:
+    """Of `RENAME a TO x, b TO a, x TO b` TiCDC's storage sink keeps the last two steps: the files of all
+    steps of a table have one path. The one table whose name another one gets was the first to go.
+    """
+    lives, position = contexts[0].lives, contexts[0].position
+    pairs = [pair for context in contexts for pair in renames_of(context)]
+    olds = {old for old, _ in pairs}
+    lost = [old for context in contexts for old in _lost(context) if old not in {new for _, new in pairs}]
+    taken = [new for _, new in pairs if new in lives.live and new not in olds]
+    if len(lost) == len(taken) == 1:
+        lives.rename(taken[0], lost[0], position)
+
+
+def _doubt_origin(context: Context) -> None:
+    """Of `RENAME a TO x, x TO y` nothing tells that the table was a."""
+    record, lives = context.record, context.lives
+    for old in _lost(context):
+        names = {name_key(column["name"]) for column in record.columns or ()}
+        for lineage in lives.live.values():
+            if {name_key(column.name) for column in lineage.steps[-1].schema.columns} == names:
+                lineage.incomplete.append((context.position, MAY_BE_GONE))
+        lives.get(old, context.position).incomplete.append((context.position, ORIGIN))
+
+
+def _lost(context: Context) -> list[Name]:
+    """The old name of a table in a storage sink's file that is the last step of several: a statement that was
+    one of several ends with a semicolon there.
+    """
+    record = context.record
+    if not record.columns or not (record.ddl or "").endswith(";"):
+        return []
+    return [old for old, _ in renames_of(context) if context.lives.find(old, context.position) is None]
 
 
 # Schema records
