@@ -21,6 +21,7 @@ from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_s
 from lakehouse.lineage import History, Lineage, Name, Step
 from lakehouse.schema_history.created_schemas import with_blocking_snapshots, with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
+from lakehouse.schema_history.rename_chains import doubt_origin, leads_to, redo_lost_step
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
     rule_on_snapshot,
@@ -147,6 +148,7 @@ def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:
     if not any(map(renames_of, contexts)):  # a snapshot may tell thousands of tables at one position
         ordered = sorted(contexts, key=lambda context: context.record.kind != "ddl")
         return [problem for context in ordered for problem in _apply_record(context)]
+    redo_lost_step(contexts)
     problems = []
     pending = contexts
     while pending:
@@ -160,18 +162,21 @@ def _rank(context: Context, pending: list[Context]) -> tuple[bool, ...]:
     """What speaks against a record as the next one; names of which nothing is known may exist or not."""
     for old, new in renames_of(context):
         others = {pair[0] for other in pending if other is not context for pair in renames_of(other)}
+        missing = context.lives.find(old, context.position) is None
         return (
             False,
             context.lives.find(new, context.position) is not None,
+            missing and any(leads_to(other, old) for other in pending if other is not context),
             new in others,
-            context.lives.find(old, context.position) is None,
+            missing,
         )
-    return context.record.kind != "ddl", False, False, False
+    return context.record.kind != "ddl", False, False, False, False
 
 
 def _apply_record(context: Context) -> list[tuple[Position, str]]:
     """Apply one record; returns the problems that belong to no table."""
     if context.record.kind == "ddl":
+        doubt_origin(context)
         problems = apply_ddl(context)
         _apply_columns_of_ddl(context.lives, context.record)
         return problems
