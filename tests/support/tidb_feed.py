@@ -66,6 +66,8 @@ class TidbFeed(LiveFeed):
         self._told = 0
 
     def step(self, step: Step) -> "TidbFeed":
+        if "ddl" in step:  # or it might have the time of the last row, and a snapshot may lie in between
+            self.runner.events.append({"kind": "resolved", "commit_ts": self.runner.ts})
         assert self.runner.step(step), self.runner.why
         return self
 
