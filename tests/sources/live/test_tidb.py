@@ -26,9 +26,9 @@ from tests.oracle.check import Judged, compare, place
 from tests.oracle.values import TYPES, literals
 from tests.support.engine import Memory
 from tests.support.live_feed import created
-from tests.support.tidb_feed import TidbFeed, run, tidb_settings
+from tests.support.tidb_feed import DATABASE, TidbFeed, run, tidb_settings
 
-DATABASE = "lakehouse_test"
+READER = f"{DATABASE}_reader"
 ZONE = {"time_zone": "Etc/GMT-8"}
 READING = Reading(
     run="1", tables=1, epoch=0, placed=lambda told: place_in("ticdc-open", "tidb", told, "s"), chunk_rows=3
@@ -276,17 +276,17 @@ def test_names_with_odd_characters(settings: DatabaseSettings) -> None:
 
 def test_an_account_that_may_select_is_enough(settings: DatabaseSettings) -> None:
     made = ("CREATE TABLE t (id int PRIMARY KEY, v int)", filled("t"))
-    with tables(settings, *made, "DROP USER IF EXISTS lakehouse_reader") as database:
-        run(database, "CREATE USER lakehouse_reader IDENTIFIED BY 'p w'")
-        run(database, f"GRANT SELECT ON {DATABASE}.t TO lakehouse_reader")
-        reader = replace(settings, user="lakehouse_reader", password="p w")
+    with tables(settings, *made, f"DROP USER IF EXISTS {READER}") as database:
+        run(database, f"CREATE USER {READER} IDENTIFIED BY 'p w'")
+        run(database, f"GRANT SELECT ON {DATABASE}.t TO {READER}")
+        reader = replace(settings, user=READER, password="p w")
         try:
             with at_now(reader) as server:
                 (rows,) = rows_of(read(reader, server)).values()
             with connect(reader) as held:
                 keep_tso(held, server.tso)
         finally:
-            run(database, "DROP USER lakehouse_reader")
+            run(database, f"DROP USER {READER}")
 
     assert sum(rows.values()) == 10
 

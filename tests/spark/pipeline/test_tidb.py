@@ -23,9 +23,8 @@ from tests.cli.test_commands import lakehouse
 from tests.oracle.values import TYPES, literals
 from tests.support.lakes import quiet
 from tests.support.live_feed import FedLake, created
-from tests.support.tidb_feed import TidbFeed, tidb_settings
+from tests.support.tidb_feed import DATABASE, TidbFeed, tidb_settings
 
-DATABASE = "lakehouse_test"
 ITEM = "CREATE TABLE `item` (`id` bigint PRIMARY KEY NONCLUSTERED, `v` varchar(20), `w` decimal(10,2))"
 NAMED = (
     "CREATE TABLE `named` (`name` varchar(20) COLLATE utf8mb4_general_ci, `n` int, `f` float, `x` vector(2), "
