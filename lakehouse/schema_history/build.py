@@ -19,9 +19,9 @@ from lakehouse.ddl_effects import Clear
 from lakehouse.errors import DdlError
 from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_some_tables
 from lakehouse.lineage import History, Lineage, Name, Step
+from lakehouse.schema import name_key
 from lakehouse.schema_history.created_schemas import with_blocking_snapshots, with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
-from lakehouse.schema_history.rename_chains import doubt_origin, leads_to, redo_lost_step
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
     rule_on_snapshot,
@@ -42,6 +42,8 @@ _MISREAD = "the connector reads its text by another character set than the state
 MISREAD = f"column {{}}: {_MISREAD}"
 OTHER_COLUMNS = "the connector reads its rows by other columns than the statements gave it"
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
+ORIGIN = "it got its name as the last of several in one RENAME, and nothing tells which table it was"
+MAY_BE_GONE = "a RENAME over several names took a table of these columns, and nothing tells which one it was"
 # a table's snapshots so far: the lineage that each is of, and its place
 Taken = list[tuple[Lineage, Position]]
 
@@ -148,7 +150,7 @@ def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:
     if not any(map(renames_of, contexts)):  # a snapshot may tell thousands of tables at one position
         ordered = sorted(contexts, key=lambda context: context.record.kind != "ddl")
         return [problem for context in ordered for problem in _apply_record(context)]
-    redo_lost_step(contexts)
+    _redo_lost_step(contexts)
     problems = []
     pending = contexts
     while pending:
@@ -166,7 +168,7 @@ def _rank(context: Context, pending: list[Context]) -> tuple[bool, ...]:
         return (
             False,
             context.lives.find(new, context.position) is not None,
-            missing and any(leads_to(other, old) for other in pending if other is not context),
+            missing and any(_leads_to(other, old) for other in pending if other is not context),
             new in others,
             missing,
         )
@@ -176,7 +178,7 @@ def _rank(context: Context, pending: list[Context]) -> tuple[bool, ...]:
 def _apply_record(context: Context) -> list[tuple[Position, str]]:
     """Apply one record; returns the problems that belong to no table."""
     if context.record.kind == "ddl":
-        doubt_origin(context)
+        _doubt_origin(context)
         problems = apply_ddl(context)
         _apply_columns_of_ddl(context.lives, context.record)
         return problems
@@ -185,6 +187,54 @@ def _apply_record(context: Context) -> list[tuple[Position, str]]:
     else:
         _apply_schema_record(context.lives, context.record)
     return []
+
+
+# A RENAME over several names: TiCDC sends a record for each step, or keeps the last one alone
+
+
+def _leads_to(context: Context, name: Name) -> bool:
+    """Whether a record gives a table a name that it does not keep: of `RENAME a TO x, x TO y` TiCDC sends two
+    records, both of the table y.
+    """
+    told = name_key(context.record.table or "")
+    return any(
+        new == name and told not in ("", name_key(new[1]), name_key(old[1]))
+        for old, new in renames_of(context)
+    )
+
+
+def _redo_lost_step(contexts: list[Context]) -> None:
+    """Of `RENAME a TO x, b TO a, x TO b` TiCDC's storage sink keeps the last two steps: the files of all
+    steps of a table have one path. The one table whose name another one gets was the first to go.
+    """
+    lives, position = contexts[0].lives, contexts[0].position
+    pairs = [pair for context in contexts for pair in renames_of(context)]
+    olds = {old for old, _ in pairs}
+    lost = [old for context in contexts for old in _lost(context) if old not in {new for _, new in pairs}]
+    taken = [new for _, new in pairs if new in lives.live and new not in olds]
+    if len(lost) == len(taken) == 1:
+        lives.rename(taken[0], lost[0], position)
+
+
+def _doubt_origin(context: Context) -> None:
+    """Of `RENAME a TO x, x TO y` nothing tells that the table was a."""
+    record, lives = context.record, context.lives
+    for old in _lost(context):
+        names = {name_key(column["name"]) for column in record.columns or ()}
+        for lineage in lives.live.values():
+            if {name_key(column.name) for column in lineage.steps[-1].schema.columns} == names:
+                lineage.incomplete.append((context.position, MAY_BE_GONE))
+        lives.get(old, context.position).incomplete.append((context.position, ORIGIN))
+
+
+def _lost(context: Context) -> list[Name]:
+    """The old name of a table in a storage sink's file that is the last step of several: a statement that was
+    one of several ends with a semicolon there.
+    """
+    record = context.record
+    if not record.columns or not (record.ddl or "").endswith(";"):
+        return []
+    return [old for old, _ in renames_of(context) if context.lives.find(old, context.position) is None]
 
 
 # Schema records

@@ -350,9 +350,7 @@ class Cursor:
                 self.fail("a closing bracket")
             depth += {"(": 1, ")": -1}.get(self.upper, 0)
             self.at += 1
-        if self.at - start < 3:
-            if may_be_empty:
-                return ""
+        if self.at - start < 3 and not may_be_empty:
             self.at -= 1
             self.fail("something in brackets")
         return self.source(start + 1, self.at - 1)
