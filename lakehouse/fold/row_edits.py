@@ -168,7 +168,8 @@ class ChangeReader:
         """
         if INCREMENTAL in change.flags or change.op != "snapshot":
             return INCREMENTAL in change.flags
-        return self._lineage.snapshots_shown and change.position[:4] not in self._emptied
+        is_read = change.position[3] == 0  # rows of a retention floor stand behind what is streamed there
+        return self._lineage.snapshots_shown and is_read and change.position[:4] not in self._emptied
 
     def _problems_of_snapshot(self, change: Change) -> set[str]:
         """What rows beside the stream leave open. Those of an incremental snapshot are of their place: the

@@ -61,7 +61,7 @@ def build(
     of the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
-    records = with_blocking_snapshots(_once(records))
+    records = with_blocking_snapshots(_once(records)) if virtual else _once(records)  # TiCDC has none
     records = sorted(map(with_created_schema, records), key=lambda record: record.position)
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
     lives.virtual = virtual

@@ -19,7 +19,7 @@ def _recorded(format_: str) -> Memory:
     tables, and `RENAME c TO q1, q1 TO q2, q2 TO q3`; a row into each table behind each.
     """
     options = {"time_zone": "Asia/Shanghai"}
-    return Memory(format_, options).add(read_recording(DATA / format_ / "rename_chain.jsonl.gz"))
+    return Memory(format_, options).add(read_recording(DATA / "rename-chain" / f"{format_}.jsonl.gz"))
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -9,7 +9,9 @@ import pytest
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED, Forget
-from lakehouse.events import TABLE_SNAPSHOT, Message
+from lakehouse.events import TABLE_SNAPSHOT, Message, just_below
+from lakehouse.fold.compaction import compacted
+from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import LATER_ROWS, SENT_AGAIN
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions
@@ -289,6 +291,21 @@ def test_what_is_streamed_with_the_marker_of_a_snapshot_before_it_is_streamed() 
         )
 
     assert feed.tables() == {"d.a": [{"id": 1, "v": 10, "w": None}], "d.c": [{"id": 1, "v": 1}], "d.x": []}
+
+
+def test_rows_of_a_retention_floor_are_not_those_of_a_blocking_snapshot() -> None:
+    feed = first_snapshot().row("a", "c", 160, 2, 20).row("a", "c", 170, 3, 30)
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+    lineage = memory.lineages().live(memory.reach)["d", "a"]
+    changes, floor = memory._lineages()[1][lineage.id], just_below((0, 1, 170, 1, 0, 0))
+    below = compacted(
+        lineage, [one for one in changes if one.position <= floor], floor, upstream=memory.upstream
+    )
+
+    told = fold(lineage, [*below, *(one for one in changes if one.position > floor)], memory.reach)
+
+    assert [row[1] for row in finish(told)] == [1, 2, 3]
+    assert not told.problems
 
 
 def test_a_full_snapshot_drops_databases_and_is_known_by_it() -> None:

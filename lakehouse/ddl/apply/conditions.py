@@ -9,13 +9,15 @@ from lakehouse.schema import TableSchema, name_key
 
 def edits_at(edits: Sequence[e.Edit], server: str) -> list[e.Edit]:
     """The clauses that a server carries out. RENAME COLUMN to the same name in another case does nothing at
-    TiDB, which carries out the clauses beside it; a CHANGE or MODIFY gives the column that case (run).
+    TiDB, which carries out the clauses beside it; a CHANGE or MODIFY gives the column that case (run). TiDB
+    tells nothing of it without other clauses: where it is told, a server has done it.
     """
 
     def is_done(edit: e.Edit) -> bool:
         return not isinstance(edit, e.RenameColumn) or name_key(edit.name) != name_key(edit.to)
 
-    return [edit for edit in edits if server != "tidb" or is_done(edit)]
+    done = [edit for edit in edits if server != "tidb" or is_done(edit)]
+    return done or list(edits)
 
 
 def whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:
