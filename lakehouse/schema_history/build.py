@@ -232,7 +232,7 @@ def _lost(context: Context) -> list[Name]:
     one of several ends with a semicolon there.
     """
     record = context.record
-    if not record.columns or not (record.ddl or "").endswith(";"):
+    if context.lives.virtual or not record.columns or not (record.ddl or "").endswith(";"):
         return []
     return [old for old, _ in renames_of(context) if context.lives.find(old, context.position) is None]
 
