@@ -11,6 +11,7 @@ from lakehouse.discovery.detect_format import guess_format, sample_of
 from lakehouse.discovery.survey import producer_findings, survey_messages
 from lakehouse.errors import ConfigError
 from lakehouse.events import Message
+from lakehouse.formats import FORMATS
 from lakehouse.sources.recording import read_recording
 from tests.support.paths import DATA
 
@@ -23,8 +24,10 @@ RECORDINGS = sorted(
 
 
 def format_of(path: Path) -> str:
+    """A folder is one format's, or its files bear the names of theirs."""
     folder = path.relative_to(DATA).parts[0]
-    return FOLDERS.get(folder, folder)
+    name = path.name.removesuffix(".jsonl.gz")
+    return name if name in FORMATS else FOLDERS.get(folder, folder)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: "/".join(path.relative_to(DATA).parts))
