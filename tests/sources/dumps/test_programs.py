@@ -65,6 +65,15 @@ WAYS = {
     "no-tz": ("--skip-tz-utc", "--skip-opt", "--single-transaction"),
 }
 
+DUMPLING = {
+    "sql": (),
+    "locked": ("--consistency=lock", "--complete-insert", "--statement-size=1"),
+    "split": ("--rows=1", "--filesize=1KiB", "--compress=gzip"),
+    "zstd": ("--compress=zstd", "--consistency=flush"),
+    "csv": ("--filetype=csv",),
+    "csv-split": ("--filetype=csv", "--rows=1", "--no-header", "--compress=zstd"),
+}
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
@@ -165,6 +174,28 @@ def test_mydumper_has_the_same_rows_without_those_that_the_server_computes(
     without = {**expected, ("plain", "gen"): [{"id": 1}, {"id": 2}]}
 
     found = rows_of(path)
+
+    assert {name: in_order(rows) for name, rows in found.items()} == {
+        name: in_order(rows) for name, rows in without.items()
+    }
+    assert isinstance(find_dump(LocalDump(path)).place, BinlogPlace)
+
+
+@pytest.mark.skipif(shutil.which("dumpling") is None, reason="Dumpling is not installed")
+@pytest.mark.parametrize("way", DUMPLING)
+def test_dumpling_has_the_same_rows_without_those_that_the_server_computes(
+    server: MariaDb, expected: dict[Any, list[Any]], tmp_path: Path, way: str
+) -> None:
+    path = tmp_path / "dump"
+    where = ("--host=127.0.0.1", f"--port={server.port}", "--user=root", f"--output={path}")
+    tables = ("--database=o.dd db,plain", "--status-addr=127.0.0.1:0")
+    done = subprocess.run(
+        ["dumpling", *where, *tables, *DUMPLING[way]], check=False, capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout[-1500:]
+    without = {**expected, ("plain", "gen"): [{"id": 1}, {"id": 2}]}
+
+    found = rows_of(path, "+08:00")
 
     assert {name: in_order(rows) for name, rows in found.items()} == {
         name: in_order(rows) for name, rows in without.items()
