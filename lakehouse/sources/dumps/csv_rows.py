@@ -1,14 +1,14 @@
 """The rows of Dumpling's CSV files, as the server's own bytes.
 
 Fields are separated by commas; text, dates and binary values are in double quotes, with backslash escapes
-(`--escape-backslash`, the default) and doubled quotes; numbers are bare; NULL is `\\N`, bare. Lines end with
+(`--escape-backslash`, the default); numbers are bare; NULL is `\\N`, bare. Lines end with
 CRLF or LF. The first line has the columns' names, unless `--no-header`.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
-from lakehouse.sources.dumps.tuples import Row, unescaped
+from lakehouse.sources.dumps.tuples import DUMPLING_CSV, Row, fail_without_escapes, unescaped
 from lakehouse.sources.dumps.window import Window
 
 _QUOTED, _BARE, _END = 1, 2, 3
@@ -17,8 +17,9 @@ _UNFINISHED = re.compile(rb"(?:\"[^\\\"]*+(?:(?:\\.|\"\")[^\\\"]*+)*+(?:\\|\"\r?
 
 
 def csv_rows(window: Window, names: Sequence[str], quoted: Sequence[bool] = ()) -> Iterator[Row]:
-    """The rows of a file, without its line of names. LakehouseError for what is no row, and for a bare value
-    that is none of Dumpling's defaults: an empty one, or one in a column whose values are `quoted`.
+    """The rows of a file, without its line of names. LakehouseError for what is no row, for text that shows
+    `--escape-backslash=false`, and for a bare value that is none of Dumpling's defaults: an empty one, or one
+    in a column whose values are `quoted`.
     """
     first = True
     while window.peek(1):
@@ -27,6 +28,8 @@ def csv_rows(window: Window, names: Sequence[str], quoted: Sequence[bool] = ()) 
             found = window.match(_FIELD, _UNFINISHED, "a field, and a comma or the end of the line")
             text, value = found[_QUOTED], found[_BARE]
             if text is not None:
+                if not DUMPLING_CSV.fullmatch(text):
+                    fail_without_escapes(window)
                 value = unescaped(text, b'"', escapes=True)
             elif value != b"\\N":
                 bare.append(len(row))

@@ -95,7 +95,11 @@ class SqlFile(NamedTuple):
 
 
 def classify(path: str) -> SqlFile | None:
-    """What a file of Dumpling or mydumper holds; None for one that is neither SQL nor rows."""
+    """What a file of Dumpling or mydumper holds; None for one that is neither SQL nor rows. LakehouseError
+    for rows in a form that is not read.
+    """
+    if path.endswith(".parquet"):
+        raise LakehouseError(f"{path}: expected SQL or CSV, got Parquet; dump again with --filetype sql")
     found = _SUFFIX.fullmatch(path)
     if found is None:
         return None

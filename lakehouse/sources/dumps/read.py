@@ -298,7 +298,7 @@ def _rows_of_file(files: DumpFiles, file: SqlFile, table: TableBegins) -> Iterat
                 if found.table != table.name[1]:
                     window.fail(f"rows of {table.name[1]}, as the file is named")
                 here = Session(zone=session.zone, escapes=session.escapes) if dumpling else session
-                yield from _rows_of(window, found, table, here)
+                yield from _rows_of(window, found, table, here, dumpling=dumpling)
             elif isinstance(found, Statement):
                 if found.text[:9].upper() == b"LOAD DATA":
                     raise LakehouseError(
@@ -330,12 +330,15 @@ def _table_of(found: Statement, path: str, database: str | None) -> TableBegins 
     return TableBegins((statement.database or database or "", statement.table), text, schema)
 
 
-def _rows_of(window: Window, insert: Insert, table: TableBegins, session: Session) -> Iterator[Rows]:
+def _rows_of(
+    window: Window, insert: Insert, table: TableBegins, session: Session, *, dumpling: bool = False
+) -> Iterator[Rows]:
     every = tuple(column.name for column in table.schema.columns)
     columns = every if insert.columns is None else insert.columns
     if unknown := [name for name in columns if table.schema.column(name) is None]:
         window.fail(f"columns of the table's CREATE, not {', '.join(unknown)}")
-    yield from _batches(tuples.rows(window, escapes=session.escapes), columns, window, session)
+    found = tuples.rows(window, escapes=session.escapes, dumpling=dumpling)
+    yield from _batches(found, columns, window, session)
 
 
 def _batches(

@@ -13,6 +13,7 @@ A charset introducer does not change bytes, so it is passed over. Other expressi
 import functools
 import re
 from collections.abc import Iterator
+from typing import NoReturn
 
 from lakehouse.sources.dumps.window import Window
 
@@ -29,6 +30,9 @@ _ESCAPED = {
     b"%": b"\\%",
     b"_": b"\\_",
 }
+# what Dumpling writes with escapes, its default; other text shows that it was told to write none
+_DUMPLING_SQL = re.compile(rb"(?:[^\\\0\n\r\x1a\"']++|\\[0nr\\'\"Z])*+")
+DUMPLING_CSV = re.compile(rb"(?:[^\\\0\n\r\"]++|\\[0nr\\\"])*+")
 _INSIDE = re.compile(rb"\\(.)|''|\"\"", re.S)
 _INTRODUCER = rb"(?:_[0-9A-Za-z]++\s*+|[nN](?='))?+"
 _OPENING, _BETWEEN = re.compile(rb"\s*+\("), re.compile(rb"\s*+([,;])")
@@ -64,9 +68,9 @@ def _patterns(escapes: bool) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     return re.compile(cell, re.S), re.compile(open_, re.S)
 
 
-def rows(window: Window, *, escapes: bool = True) -> Iterator[Row]:
+def rows(window: Window, *, escapes: bool = True, dumpling: bool = False) -> Iterator[Row]:
     """The rows behind VALUES, up to the semicolon; the window is then behind it. LakehouseError for what is
-    no row of literals.
+    no row of literals, and in a file of Dumpling for text that shows `--escape-backslash=false`.
     """
     cell, unfinished = _patterns(escapes)
     while True:
@@ -74,12 +78,19 @@ def rows(window: Window, *, escapes: bool = True) -> Iterator[Row]:
         row: Row = []
         while True:
             found = window.match(cell, unfinished, "a literal and a comma or bracket")
+            if dumpling and found.lastindex == _SINGLE and not _DUMPLING_SQL.fullmatch(found[_SINGLE]):
+                fail_without_escapes(window)
             row.append(_value(found, escapes))
             if found[0].endswith(b")"):
                 break
         yield row
         if window.match(_BETWEEN, _BLANK, "a comma or semicolon behind a row")[1] == b";":
             return
+
+
+def fail_without_escapes(window: Window) -> NoReturn:
+    """LakehouseError: a file of Dumpling has text that it does not write so with backslash escapes."""
+    window.fail("text with backslash escapes, Dumpling's default", got="text of --escape-backslash=false")
 
 
 def _value(found: re.Match[bytes], escapes: bool) -> Cell:

@@ -64,7 +64,7 @@ def dumpling(path: Path) -> Path:
             (HEAD + "INSERT INTO `t` VALUES\n(3,'é',x'');\n").encode()
         ),
         "shop.odd%2Ename-schema.sql": HEAD + CREATE.replace("`t`", "`odd.name`"),
-        "shop.odd%2Ename.0000000010000.csv": b'"id","v","b"\r\n1,"a""b,\\\\\\n\r\n c",\\N\r\n'
+        "shop.odd%2Ename.0000000010000.csv": b'"id","v","b"\r\n1,"a\\"b,\\\\\\n\\r\\n c",\\N\r\n'
         b'2,\\N,"\\0\xff"\r\n',
         "shop.v-schema.sql": HEAD + "CREATE TABLE `v`(\n`id` int\n)ENGINE=MyISAM;\n",
         "shop.v-schema-view.sql": HEAD + "DROP TABLE IF EXISTS `v`;\nCREATE VIEW `v` AS SELECT 1 AS `id`;\n",
@@ -294,6 +294,30 @@ def test_csv_that_has_another_sign_for_null_or_no_quotes_is_refused(tmp_path: Pa
     (path / "shop.odd%2Ename.0000000010000.csv").write_text(f'"id","v","b"\r\n{row}\r\n')
 
     assert "expected text in double quotes and NULL as \\N, Dumpling's defaults" in refused(path)
+
+
+@pytest.mark.parametrize("text", ["a''b", 'a"b', "a\nb", "a\\b", "\\N", "a\\%"])
+def test_sql_of_dumpling_without_backslash_escapes_is_refused(tmp_path: Path, text: str) -> None:
+    """`--escape-backslash=false` stands in no file; text shows it that Dumpling writes otherwise by default."""
+    path = dumpling(tmp_path / "dump")
+    (path / "shop.t.000000000.sql").write_text(f"INSERT INTO `t` VALUES\n(1,'{text}',NULL);\n")
+
+    assert "got text of --escape-backslash=false" in refused(path)
+
+
+@pytest.mark.parametrize("text", ['a""b', "a\nb", "a\\b", "a\\'"])
+def test_csv_of_dumpling_without_backslash_escapes_is_refused(tmp_path: Path, text: str) -> None:
+    path = dumpling(tmp_path / "dump")
+    (path / "shop.odd%2Ename.0000000010000.csv").write_text(f'"id","v","b"\r\n1,"{text}",\\N\r\n')
+
+    assert "got text of --escape-backslash=false" in refused(path)
+
+
+def test_parquet_is_refused(tmp_path: Path) -> None:
+    path = dumpling(tmp_path / "dump")
+    (path / "shop.t.000000000.snappy.parquet").write_bytes(b"PAR1")
+
+    assert "expected SQL or CSV, got Parquet; dump again with --filetype sql" in refused(path)
 
 
 def test_a_file_of_mysqldump_without_comments_that_is_cut_short_is_refused(tmp_path: Path) -> None:
