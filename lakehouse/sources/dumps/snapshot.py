@@ -49,11 +49,11 @@ class TableFound:
 
 @dataclass(slots=True)
 class Found:
-    """The tables that a dump has been found to have so far. `whole_floats`: it is a TiDB's, which prints all
-    digits.
+    """The tables that a dump has been found to have so far. `tidb`: it is a TiDB's, which prints all digits
+    of a FLOAT that it prints without an exponent.
     """
 
-    whole_floats: bool = False
+    tidb: bool = False
     tables: list[TableFound] = field(default_factory=list)
 
     @property
@@ -90,7 +90,7 @@ def place_in(format: str, order: str, place: Place | None, name: str) -> RecordP
 
 def snapshot_messages(dump: Dump, place: RecordPlace, found: Found) -> Iterator[Message]:
     """The dump as messages of bronze, the same each time it is read; `found` tells what has been read."""
-    found.whole_floats = bool(place.tso)
+    found.tidb = bool(place.tso)
     told = [dump.path or "", dump.zone or "", *((info.path, info.size) for info in dump.files.paths())]
     yield from messages(_records(dump, place, found), incarnation_of(place, told))
 
@@ -127,8 +127,7 @@ def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
             if not table.rows:
                 table.notes += _left_out(schema, event.columns)
             table.rows += len(event.rows)
-            if not found.whole_floats:
-                table.rounded = _rounded(table.rounded, event, schema)
+            table.rounded = _rounded(table.rounded, event, schema, tidb=found.tidb)
             _refuse_lossy_charset(event, table.name, schema)
             event = _zoned(event, table.name, schema, dump)
         elif isinstance(event, TableEnds) and not passing:
@@ -177,16 +176,14 @@ def _refuse_lossy_charset(rows: Rows, name: Name, schema: TableSchema) -> None:
                 )
 
 
-def _rounded(before: tuple[str, ...], rows: Rows, schema: TableSchema) -> tuple[str, ...]:
-    """The FLOAT columns with a value of which MySQL and MariaDB may not have printed all digits; `before`:
-    those of the rows before.
+def _rounded(before: tuple[str, ...], rows: Rows, schema: TableSchema, *, tidb: bool) -> tuple[str, ...]:
+    """The FLOAT columns with a value of which the server may not have printed all digits; `before`: those of
+    the rows before.
     """
-    places = [
-        (place, name)
-        for place, name in enumerate(rows.columns)
-        if name not in before and _is_printed_short(schema.column(name))
-    ]
-    found = (name for place, name in places if any(_is_cut(row[place]) for row in rows.rows))
+    columns = [(place, schema.column(name)) for place, name in enumerate(rows.columns) if name not in before]
+    places = [place for place, column in columns if _may_be_cut(column, tidb)]
+    is_cut = _has_exponent if tidb else _is_cut
+    found = (rows.columns[place] for place in places if any(is_cut(row[place]) for row in rows.rows))
     return (*before, *found)
 
 
@@ -195,9 +192,16 @@ def _short_floats(table: TableFound) -> tuple[str, ...]:
     return (f"FLOAT has six digits in a dump, so that it is incomplete: {names}",) if names else ()
 
 
-def _is_printed_short(column: Column | None) -> bool:
-    """Whether six digits are printed; of a FLOAT(M,D) it is all D decimals."""
-    return column is not None and column.type.family == "float" and column.type.scale is None
+def _may_be_cut(column: Column | None, tidb: bool) -> bool:
+    """MySQL and MariaDB print all D decimals of a FLOAT(M,D); TiDB does without an exponent alone."""
+    return column is not None and column.type.family == "float" and (tidb or column.type.scale is None)
+
+
+def _has_exponent(cell: bytes | None) -> bool:
+    """TiDB prints a FLOAT from 1e15 on, or below 1e-15, with six digits and an exponent, others whole
+    (pkg/server/internal/util, AppendFormatFloat).
+    """
+    return b"e" in (cell or b"").lower()
 
 
 def _is_cut(cell: bytes | None) -> bool:

@@ -82,7 +82,7 @@ def check_dump(source: Source, given: Given, progress: Progress) -> list[dict[st
     """Read a dump whole and write nothing: its position and its tables, one by one."""
     dump = dump_of(given)
     place = place_of(source, dump, given.at)
-    found = Found(whole_floats=bool(place.tso))
+    found = Found(tidb=bool(place.tso))
     told = _Told(source.name, dump, found, progress)
     for _ in checked(dump, found):
         told.now()

@@ -234,6 +234,7 @@ def test_a_table_whose_stored_columns_no_dump_tells_is_not_called_exact(tmp_path
         ("float", ("1e10",), True),
         ("float", ("0", "-0", "NULL"), False),
         ("float(12,2)", ("1234567.88",), False),
+        ("float(20,2)", ("1.23457e15",), False),
         ("double", ("3.14159",), False),
     ],
 )
@@ -257,8 +258,9 @@ def test_a_table_whose_floats_have_lost_digits_is_not_called_exact(
     assert incomplete("debezium", BinlogPlace("b.000001", 4)) == (
         ["column f: the dump has six digits of each FLOAT"] if cut else []
     )
-    # TiDB prints all digits
-    assert incomplete("ticdc-open", Tso(TSO)) == []
+    # TiDB prints all digits without an exponent, and of FLOAT(M,D) no more with one
+    short = ["column f: the dump has six digits of each FLOAT"]
+    assert incomplete("ticdc-open", Tso(TSO)) == (short if any("e" in cell for cell in cells) else [])
 
 
 def test_a_server_prints_the_same_text_of_several_floats(server: MariaDb) -> None:
