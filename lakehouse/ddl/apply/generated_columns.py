@@ -40,24 +40,45 @@ def with_names(column: Column, names: Mapping[str, str]) -> Column:
 
 
 def recomputed(
-    old: Sequence[Column], stay: Sequence[Column], effects: Iterable[Effect]
+    old: Sequence[Column], new: Sequence[Column], effects: Iterable[Effect], own: Column | None
 ) -> tuple[Effect, ...]:
     """The stored generated columns whose values the source computes again, since a column that they name has
-    changed.
+    changed: one whose values an effect converts, or `own`, the one that the clause redefines.
     """
-    computed = _touched(old, [column for column in stay if column.generated == "stored"], effects)
+    following = {column.id: column for column in new}
+    again = own is not None and own.id in following and _is_redefined(own, following[own.id])
+    names = {name_key(own.name)} if again and own is not None else set[str]()
+    stored = [column for column in old if column.id in following and column.generated == "stored"]
+    computed = _touched(old, stored, effects, names)
     return tuple(effect for column in computed for effect in forgotten(column, "anew "))
 
 
-def _touched(old: Sequence[Column], computed: Sequence[Column], effects: Iterable[Effect]) -> list[Column]:
-    """The generated columns that name a column whose values change; each whose expression is not known."""
+def _is_redefined(before: Column, after: Column) -> bool:
+    """Whether a VIRTUAL column has another expression, which the statement itself writes."""
+    return before.generated == "virtual" == after.generated and _bare(before) != _bare(after)
+
+
+def _touched(
+    old: Sequence[Column],
+    computed: Sequence[Column],
+    effects: Iterable[Effect],
+    names: Iterable[str] = (),
+) -> list[Column]:
+    """The generated columns that name a column whose values change, of `names` too, or a generated one that
+    names such a column; each whose expression is not known.
+    """
     retyped = {effect.column_id for effect in effects if isinstance(effect, Retype)}
-    touched = {name_key(column.name) for column in old if column.id in retyped}
-    return [
-        column
-        for column in computed
-        if touched and (column.expression is None or touched & set(named_columns(column.expression)))
-    ]
+    touched = {name_key(column.name) for column in old if column.id in retyped} | set(names)
+    generated = [column for column in old if column.generated is not None]
+    while reached := {name_key(one.name) for one in generated if _names_any(one, touched)} - touched:
+        touched |= reached
+    return [column for column in computed if _names_any(column, touched)]
+
+
+def _names_any(column: Column, touched: set[str]) -> bool:
+    """Whether a generated column's expression names one of the columns, or may name any."""
+    expression = column.expression
+    return bool(touched and (expression is None or touched & set(named_columns(expression))))
 
 
 def recomputed_virtual(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> tuple[Effect, ...]:
