@@ -792,6 +792,8 @@ def test_a_stored_column_is_computed_anew_where_a_column_that_it_names_changes_a
         "MODIFY a VARCHAR(9)",
         "MODIFY v INT AS (a * 3)",
         "CHANGE v w INT AS (a * 3)",
+        "DROP v, ADD v INT AS (a * 3)",
+        "DROP a, ADD a INT DEFAULT 5",
         "MODIFY a VARCHAR(9), ADD n INT",
     ],
 )

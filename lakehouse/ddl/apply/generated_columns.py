@@ -43,18 +43,20 @@ def recomputed(
     old: Sequence[Column], new: Sequence[Column], effects: Iterable[Effect], own: Column | None
 ) -> tuple[Effect, ...]:
     """The stored generated columns whose values the source computes again, since a column that they name has
-    changed: one whose values an effect converts, or `own`, the one that the clause redefines.
+    changed: one whose values an effect converts, or `own`, the one that the clause is about.
     """
     following = {column.id: column for column in new}
-    again = own is not None and own.id in following and _is_redefined(own, following[own.id])
-    names = {name_key(own.name)} if again and own is not None else set[str]()
+    names = {name_key(own.name)} if own is not None and _is_another(own, following) else set[str]()
     stored = [column for column in old if column.id in following and column.generated == "stored"]
     computed = _touched(old, stored, effects, names)
     return tuple(effect for column in computed for effect in forgotten(column, "anew "))
 
 
-def _is_redefined(before: Column, after: Column) -> bool:
-    """Whether a VIRTUAL column has another expression, which the statement itself writes."""
+def _is_another(before: Column, following: Mapping[int, Column]) -> bool:
+    """Whether a clause gives a VIRTUAL column another expression, or a column's name to a new one."""
+    after = following.get(before.id)
+    if after is None:
+        return any(name_key(column.name) == name_key(before.name) for column in following.values())
     return before.generated == "virtual" == after.generated and _bare(before) != _bare(after)
 
 
