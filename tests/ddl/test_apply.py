@@ -786,6 +786,27 @@ def test_a_stored_column_is_computed_anew_where_a_column_that_it_names_changes_a
     ]
 
 
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "MODIFY a VARCHAR(9)",
+        "MODIFY v INT AS (a * 3)",
+        "CHANGE v w INT AS (a * 3)",
+        "DROP v, ADD v INT AS (a * 3)",
+        "DROP a, ADD a INT DEFAULT 5",
+        "MODIFY a VARCHAR(9), ADD n INT",
+    ],
+)
+def test_a_stored_column_is_computed_anew_where_a_generated_column_that_it_names_is(clause: str) -> None:
+    schema = table("CREATE TABLE t (a INT, v INT AS (a * 2), g INT AS (v + 1) STORED, h INT AS (g) STORED)")
+
+    effects = altered(schema, clause)[1]
+
+    assert [effect for effect in effects if isinstance(effect, Forget)] == [Forget(3), Forget(4)]
+    assert altered(schema, "MODIFY v INT AS (`a`*2), MODIFY a INT COMMENT 'x'")[1] == ()
+    assert altered(schema, "RENAME COLUMN v TO w, ADD z INT AS (a)")[1] == ()
+
+
 def test_names_are_compared_as_servers_compare_them() -> None:
     names = ("straße", "strasse", "É", "e", "ς", "σ", "ẞ", "Ა", "ა")
     schema = table(f"CREATE TABLE t ({', '.join(f'{name} INT' for name in names)})")

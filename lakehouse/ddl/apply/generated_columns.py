@@ -40,24 +40,47 @@ def with_names(column: Column, names: Mapping[str, str]) -> Column:
 
 
 def recomputed(
-    old: Sequence[Column], stay: Sequence[Column], effects: Iterable[Effect]
+    old: Sequence[Column], new: Sequence[Column], effects: Iterable[Effect], own: Column | None
 ) -> tuple[Effect, ...]:
     """The stored generated columns whose values the source computes again, since a column that they name has
-    changed.
+    changed: one whose values an effect converts, or `own`, the one that the clause is about.
     """
-    computed = _touched(old, [column for column in stay if column.generated == "stored"], effects)
+    following = {column.id: column for column in new}
+    names = {name_key(own.name)} if own is not None and _is_another(own, following) else set[str]()
+    stored = [column for column in old if column.id in following and column.generated == "stored"]
+    computed = _touched(old, stored, effects, names)
     return tuple(effect for column in computed for effect in forgotten(column, "anew "))
 
 
-def _touched(old: Sequence[Column], computed: Sequence[Column], effects: Iterable[Effect]) -> list[Column]:
-    """The generated columns that name a column whose values change; each whose expression is not known."""
+def _is_another(before: Column, following: Mapping[int, Column]) -> bool:
+    """Whether a clause gives a VIRTUAL column another expression, or a column's name to a new one."""
+    after = following.get(before.id)
+    if after is None:
+        return any(name_key(column.name) == name_key(before.name) for column in following.values())
+    return before.generated == "virtual" == after.generated and _bare(before) != _bare(after)
+
+
+def _touched(
+    old: Sequence[Column],
+    computed: Sequence[Column],
+    effects: Iterable[Effect],
+    names: Iterable[str] = (),
+) -> list[Column]:
+    """The generated columns that name a column whose values change, of `names` too, or a generated one that
+    names such a column; each whose expression is not known.
+    """
     retyped = {effect.column_id for effect in effects if isinstance(effect, Retype)}
-    touched = {name_key(column.name) for column in old if column.id in retyped}
-    return [
-        column
-        for column in computed
-        if touched and (column.expression is None or touched & set(named_columns(column.expression)))
-    ]
+    touched = {name_key(column.name) for column in old if column.id in retyped} | set(names)
+    generated = [column for column in old if column.generated is not None]
+    while reached := {name_key(one.name) for one in generated if _names_any(one, touched)} - touched:
+        touched |= reached
+    return [column for column in computed if _names_any(column, touched)]
+
+
+def _names_any(column: Column, touched: set[str]) -> bool:
+    """Whether a generated column's expression names one of the columns, or may name any."""
+    expression = column.expression
+    return bool(touched and (expression is None or touched & set(named_columns(expression))))
 
 
 def recomputed_virtual(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> tuple[Effect, ...]:

@@ -97,16 +97,18 @@ def alter_by_edit(
     made = {work.made[id(edit)].id: edit for edit in live if id(edit) in work.made}
     owners = {**work.touched, **made}
     steps = _with_nulls_gone(schema, following, steps, owners)
-    steps = _with_recomputed(schema, following, steps)
+    steps = _with_recomputed(schema, following, steps, work.made)
     return following, _with_rekey(schema, following, steps, owners)
 
 
 def _with_recomputed(
-    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
+    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]], made: Mapping[int, Column]
 ) -> list[tuple[e.Edit, Effects]]:
-    kept = {column.id for column in new.columns}
-    stay = [column for column in old.columns if column.id in kept]
-    return [(edit, (*effects, *recomputed(old.columns, stay, effects))) for edit, effects in steps]
+    """The steps with the stored columns that are computed again; `made`: as in _Columns."""
+    return [
+        (edit, (*effects, *recomputed(old.columns, new.columns, effects, made.get(id(edit)))))
+        for edit, effects in steps
+    ]
 
 
 def _with_nulls_gone(
