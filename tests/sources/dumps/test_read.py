@@ -298,7 +298,7 @@ def test_csv_that_has_another_sign_for_null_or_no_quotes_is_refused(tmp_path: Pa
 
 @pytest.mark.parametrize("text", ["a''b", 'a"b', "a\nb", "a\\b", "\\N", "a\\%"])
 def test_sql_of_dumpling_without_backslash_escapes_is_refused(tmp_path: Path, text: str) -> None:
-    """`--escape-backslash=false` stands in no file; text shows it that Dumpling writes otherwise by default."""
+    """No file tells `--escape-backslash=false`; text shows it that Dumpling writes otherwise by default."""
     path = dumpling(tmp_path / "dump")
     (path / "shop.t.000000000.sql").write_text(f"INSERT INTO `t` VALUES\n(1,'{text}',NULL);\n")
 
