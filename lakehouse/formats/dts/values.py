@@ -82,6 +82,8 @@ class Cells(dict[bytes, bytes | Special]):
         try:
             value = pb.Data.FromString(data)
             told = Value(value.dataType, value.charset, value.sv, value.bv)
+            if told.kind > _NA:  # of a later protocol: its value may stand in a field that is not known here
+                raise ValueError("no dataType of this protocol")
             read = None if told.kind == _NIL else ABSENT if told.kind == _NA else self.read(told, self.zone)
             found = read if isinstance(read, Special) else self.member + _json_of(read)
         except (ValueError, InvalidOperation, ProtobufError):
@@ -149,6 +151,8 @@ def _json(value: Value, _: str) -> Any:
 
 
 def _binary(value: Value, _: str) -> str:
+    if value.kind not in (_STRING, _BYTES):
+        raise ValueError("no bytes")
     return base64_text(value.bytes)
 
 

@@ -548,6 +548,75 @@ def test_what_only_the_schema_can_read_says_so(type_: str, data: pb.Data, value:
     assert stored(type_, data) == (value, "tencent-dts")
 
 
+FAMILIES = [
+    *("int", "decimal(9,2)", "double", "bit(8)", "year", "date", "time", "datetime", "timestamp", "char(3)"),
+    *("text", "enum('a')", "set('a')", "json", "blob", "binary(3)", "point", "vector(2)", "inet6", ""),
+]
+
+
+@pytest.mark.parametrize("type_", FAMILIES)
+def test_a_value_of_an_unknown_data_type_is_a_dead_letter_and_never_an_empty_value(type_: str) -> None:
+    unknown = pb.Data.FromString(b"\x08\x0f")
+    rows: list[tuple[list[pb.Data], list[pb.Data]]] = [([], [unknown]), ([], [NIL])]
+    letter, row = events(dml(pb.INSERT, [("c", type_, False)], *rows))
+    assert (letter.code, letter.table, row.after) == ("value", "t", {"c": None})
+
+
+@pytest.mark.parametrize("type_", ["blob", "binary(3)", "point"])
+def test_a_number_is_no_bytes(type_: str) -> None:
+    (letter,) = events(dml(pb.INSERT, [("c", type_, False)], ([], [number(7)])))
+    assert (letter.code, letter.message) == ("value", "column c: expected a value of its type, got another")
+
+
+def test_a_row_as_the_services_example_of_an_event_shows_it() -> None:
+    """Text of a TEXT column as STRING in utf8, NULLs as messages without a field, isLast, a GTID, and
+    `ps` one above the offset.
+    """
+    columns = [
+        ("string", "text", False),
+        ("int", "tinyint(4)", False),
+        ("time", "time", False),
+        ("double", "double", False),
+        ("id", "int(11)", True),
+        ("longtext", "longtext", False),
+    ]
+    new = [text("tmp", "utf8"), NIL, NIL, number(1, pb.FLOAT64), number(3), NIL]
+    entry = dml(pb.INSERT, columns, ([], new), gtid="u:16", seqId=16017, isLast=True, serverId=109741)
+    sent = record(pb.Envelope(version=1, total=1, data=entries(entry).value), 16005, 16006, partition=3)
+
+    (row,) = [event for each in join([sent]) if isinstance(each, Message) for event in decode(each, {})]
+
+    assert isinstance(row, RowChange)
+    assert (row.key, row.encoding, row.after) == (
+        (3,),
+        "canonical",
+        {"string": "tmp", "int": None, "time": None, "double": 1.0, "id": 3, "longtext": None},
+    )
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "shardkey=id",
+        "ENGINE=InnoDB shardkey = noshardkey_allset",
+        "TDSQL_DISTRIBUTED BY RANGE(id) (s1 values less than (6), s2 values less than (11))",
+    ],
+)
+def test_a_create_of_tdsql_makes_the_table(end: str) -> None:
+    created = pb.DDLEvent(schemaName="d", sql=f"create table t(id int primary key, v varchar(9)) {end}")
+    made = pb.Entry(header=header(pb.DDL, position=10), event=pb.Event(ddlEvent=created))
+    told = record(
+        pb.Envelope(
+            version=1,
+            total=1,
+            data=entries(made, dml(pb.INSERT, COLUMNS, ([], [number(1), text("x")]))).value,
+        ),
+        0,
+    )
+    memory = Memory("tencent-dts", tidb=False).add([told])
+    assert (memory.dead, memory.tables(memory.reach)) == ([], {"d.t": [{"id": 1, "v": "x"}]})
+
+
 def in_table(ddl: str, type_: str, data: pb.Data) -> Any:
     """What gold has of a value whose table's CREATE came before."""
     created = pb.DDLEvent(schemaName="d", sql=f"CREATE TABLE t (id INT PRIMARY KEY, v {ddl})")
