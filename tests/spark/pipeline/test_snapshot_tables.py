@@ -2,11 +2,6 @@
 is the server, whatever died on the way.
 """
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -37,8 +32,8 @@ from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, not_lis
 from lakehouse.spark.source import Source, source_of
 from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.support.busy_server import BusyServer, in_order
+from tests.support.killed_snapshot import kill_snapshot
 from tests.support.lakes import quiet, shown, write_recording
-from tests.support.paths import ROOT
 from tests.support.records import manifest, table_entry
 
 PASSWORD = "hunter2hunter2"
@@ -145,16 +140,6 @@ def test_many_small_tables_and_a_second_snapshot_of_one(
     assert shop.states(spark) == {}
 
 
-# the command, with many commits of few rows each
-COMMAND = """
-from lakehouse.spark.bronze import snapshots
-from lakehouse.spark.pipeline import snapshot_tables
-snapshot_tables.CHUNK_ROWS, snapshots.COMMIT_BYTES = 100, 1
-from lakehouse.cli.main import main
-main()
-"""
-
-
 def test_a_snapshot_that_was_killed_shows_nothing_and_goes_on(
     spark: Any, server: MariaDb, tmp_path: Path
 ) -> None:
@@ -164,10 +149,9 @@ def test_a_snapshot_that_was_killed_shows_nothing_and_goes_on(
         busy.transact()
     shop.run()
     before = shop.tables()
-    commits = shop.lake / "bronze/shop/_delta_log"
 
     with busy.writing():
-        kill_after(shop, commits, 6)
+        kill_snapshot(shop.folder / "configs", shop.lake, commits=6)
     shop.run()
     after_death = shop.tables()
     with busy.writing():
@@ -183,24 +167,6 @@ def test_a_snapshot_that_was_killed_shows_nothing_and_goes_on(
     assert result["rows"] < 4400
     assert shop.tables() == busy.truth()
     assert shop.states(spark) == {}
-
-
-def kill_after(shop: Shop, commits: Path, number: int) -> None:
-    """Run the command in a process of its own, and kill it when it has landed so often."""
-    words = ["snapshot", "shop", "--configs", str(shop.folder / "configs"), "--lake", str(shop.lake)]
-    begun = len(list(commits.glob("*.json")))
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *words, "--rows-per-second", "1000", "--parallel", "2"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 200
-    while len(list(commits.glob("*.json"))) < begun + number:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def test_incomplete_tables_are_read_again_and_no_other(spark: Any, server: MariaDb, tmp_path: Path) -> None:

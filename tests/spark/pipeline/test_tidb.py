@@ -21,6 +21,7 @@ from lakehouse.spark.verification.looks import Compared, Options
 from lakehouse.verification.rows import key_hash
 from tests.cli.test_commands import lakehouse
 from tests.oracle.values import TYPES, literals
+from tests.support.killed_snapshot import kill_snapshot
 from tests.support.lakes import quiet
 from tests.support.live_feed import FedLake, created
 from tests.support.tidb_feed import DATABASE, TidbFeed, tidb_settings
@@ -101,6 +102,46 @@ def test_tables_that_exist_are_read_and_equal_then_and_later(
     assert {name: faults(entry) for name, entry in after.items() if faults(entry)} == {}
     assert shop.states(spark) == {}
     assert "TiDB, " in doctor.stdout
+
+
+def test_a_snapshot_that_was_killed_goes_on_at_a_later_tso(
+    spark: Any, settings: DatabaseSettings, tmp_path: Path
+) -> None:
+    shop = Adopted(settings, tmp_path)
+    rows = ", ".join(f"({id_}, 'v{id_}', {id_}.5)" for id_ in range(100, 3000))
+    shop.told.unsaid(f"INSERT INTO item VALUES {rows}")
+    kill_snapshot(tmp_path, shop.lake.lake, commits=6)
+    shop.told.rows("UPDATE item SET v = 'between' WHERE id IN (100, 2999)", "DELETE FROM item WHERE id = 101")
+    shop.told.ddl("item", "ALTER TABLE `item` ADD COLUMN `n` int DEFAULT 3")
+    shop.lake.run()
+    after_death = shop.states(spark)
+
+    result = shop.snapshot()
+    shop.lake.beat()
+    last = shop.verify()
+
+    assert "item" not in after_death, "no half of a snapshot is shown"
+    assert (result["tables"], result["rows"]) == (1, 2939), "the small ones were whole"
+    assert {name: faults(entry) for name, entry in last.items() if faults(entry)} == {}
+    assert shop.states(spark) == {}
+
+
+def test_a_table_that_ddl_made_incomplete_is_read_again_and_no_other(
+    spark: Any, settings: DatabaseSettings, tmp_path: Path
+) -> None:
+    shop = Adopted(settings, tmp_path)
+    shop.snapshot()
+    shop.told.ddl("item", "ALTER TABLE `item` ADD COLUMN `at` datetime DEFAULT CURRENT_TIMESTAMP")
+    shop.lake.beat()
+    states = shop.states(spark)
+
+    result = shop.snapshot(incomplete=True)
+    shop.lake.beat()
+
+    assert set(states) == {"item"}
+    assert (result["tables"], result["rows"]) == (1, 40)
+    assert shop.states(spark) == {}
+    assert {name: faults(entry) for name, entry in shop.verify().items() if faults(entry)} == {}
 
 
 def test_faults_are_named_to_the_row_and_mended(
