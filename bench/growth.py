@@ -2,13 +2,15 @@
 
     python -m bench.growth rows     100,000 changes merged into 1 million rows, and into 10 million
     python -m bench.growth tables   2 million changes of one table, and of 200 tables
+    python -m bench.growth keys     1,000 changes of 10 million rows with a key, and of as many without one
 
 `rows` loads two lakes (their first rows from a broker of its own, the others written into silver, all folded
 by gold) and then gives both the same batches in turn, through all layers: first *recent* ones (six inserts to
 four updates of the newest rows), then *scattered* ones (updates of rows anywhere, which leave no file as it
 was). Each figure is the median of the rounds, in CPU of the whole process tree, after a batch of each kind
-that is not counted. `tables` runs the whole path twice in one session. The result goes to docs/growth.md, a
-section per command.
+that is not counted. `tables` runs the whole path twice in one session. `keys` loads twins of the second size
+as `rows` does, and gives both inserts, updates and deletes of rows anywhere. The result goes to
+docs/growth.md, a section per command.
 """
 
 import argparse
@@ -48,6 +50,7 @@ from lakehouse.spark.session import get_session, many_rows
 BATCH = 16  # row events a message, TiCDC's max-batch-size by default
 CHUNK = 50_000
 KINDS = ("recent", "scattered")
+KEY_KINDS = ("inserts", "updates", "deletes")
 NEWEST = 10_000
 FIRST = 2_000  # of the rows that are loaded, so many go through all layers
 Costs = dict[tuple[str, ...], list[Cost]]
@@ -56,13 +59,17 @@ Costs = dict[tuple[str, ...], list[Cost]]
 class Feed:
     """A topic of narrow tables whose rows are a function of their key and version, so that none is kept."""
 
-    def __init__(self, topic: str, tables: int, seed: int, partitions: int = PARTITIONS) -> None:
+    def __init__(
+        self, topic: str, tables: int, seed: int, partitions: int = PARTITIONS, *, keyed: bool = True
+    ) -> None:
+        self.keyed, self.deleted = keyed, set[int]()
         self.topic, self.tables, self.chance, self.ts = topic, tables, random.Random(seed), FIRST_TS
         self.offsets, self.count = [0] * partitions, 0
         self.versions: dict[int, int] = {}
 
     def created(self) -> Iterator[Message]:
         columns = ", ".join(f"`{field.name}` {field.sql}" for field in NARROW)
+        columns = columns if self.keyed else columns.replace(" PRIMARY KEY", "")
         for number in range(self.tables):
             self.ts += 1 << 18
             key = f'{{"ts":{self.ts},"scm":"{DATABASE}","tbl":"t{number}","t":2}}'
@@ -72,7 +79,10 @@ class Feed:
         return self.told(self.insert() for _ in range(count))
 
     def changes(self, count: int, kind: str) -> Iterator[Message]:
-        """A batch of one kind: `recent` or `scattered`."""
+        """A batch of one kind: `recent`, `scattered`, or one of KEY_KINDS."""
+        if kind in KEY_KINDS:
+            one = {"inserts": self.insert, "updates": self.update, "deletes": self.delete}[kind]
+            return self.told(one() for _ in range(count))
         return self.told(
             self.insert() if kind == "recent" and self.chance.random() < 0.6 else self.update(kind)
             for _ in range(count)
@@ -80,14 +90,26 @@ class Feed:
 
     def insert(self) -> tuple[int, str]:
         self.count += 1
-        return self.count, f'{{"u":{image(self.count, 0)}}}'
+        return self.count, f'{{"u":{self.image(self.count, 0)}}}'
 
-    def update(self, kind: str) -> tuple[int, str]:
+    def image(self, key: int, version: int) -> str:
+        """A row on the wire."""
+        text = image(key, version)
+        return text if self.keyed else text.replace('"h":true,"f":11', '"f":1')
+
+    def delete(self) -> tuple[int, str]:
+        key = self.chance.randint(1, self.count)
+        while key in self.deleted:
+            key = self.chance.randint(1, self.count)
+        self.deleted.add(key)
+        return key, f'{{"d":{self.image(key, self.versions.get(key, 0))}}}'
+
+    def update(self, kind: str = "scattered") -> tuple[int, str]:
         lowest = max(1, self.count - NEWEST) if kind == "recent" else 1
         key = self.chance.randint(lowest, self.count)
         old = self.versions.get(key, 0)
         self.versions[key] = old + 1
-        return key, f'{{"u":{image(key, old + 1)},"p":{image(key, old)}}}'
+        return key, f'{{"u":{self.image(key, old + 1)},"p":{self.image(key, old)}}}'
 
     def told(self, events: Iterable[tuple[int, str]]) -> Iterator[Message]:
         """Row events as messages of some events each, and a resolved event behind them."""
@@ -177,7 +199,7 @@ def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None
         key, ts = F.col("id"), F.lit(began) + F.col("id") * 1024
         mixed = F.expr("(id * 2654435761) & 4294967295")
         parts = {
-            "key": F.concat(F.lit("["), key, F.lit("]")),
+            "key": F.concat(F.lit("["), key, F.lit("]")) if feed.keyed else F.lit(None),
             "commit_ts": ts,
             "after": after(key, mixed),
             "position": F.struct(
@@ -200,7 +222,7 @@ def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None
     log = OpsLog(spark, lake, feed.topic).load()
     done = log.last(Done)
     assert done is not None
-    size = len(held["after"]) + len(held["key"])
+    size = len(held["after"]) + len(held["key"] or "")
     feed.count += count
     feed.ts = began + feed.count * 1024
     tables = tuple(
@@ -247,20 +269,7 @@ def rows(given: argparse.Namespace, root: Path) -> list[str]:
         brokers = children() - before
         feeds = {name: Feed(f"r{size}", 1, given.seed) for name, size in sizes.items()}
         for name, feed in feeds.items():
-            publish(feed.created(), broker.bootstrap, feed.topic)
-            began = feed.ts
-            publish(feed.inserts(FIRST), broker.bootstrap, feed.topic)
-            run(
-                configuration(broker.bootstrap, feed.topic),
-                ("bronze", "silver"),
-                True,
-                (),
-                str(root / feed.topic),
-                quiet,
-            )
-            multiply(spark, root / feed.topic, feed, sizes[name] - FIRST, began)
-            feed.ts += 1 << 18
-            publish(feed.broadcast(f'{{"ts":{feed.ts},"t":3}}', ""), broker.bootstrap, feed.topic)
+            load(spark, root / feed.topic, feed, broker.bootstrap, size=sizes[name])
             passed(broker.bootstrap, feed.topic, root / feed.topic, costs, ("load", name), brokers)
         for kind in KINDS:
             for number in range(given.rounds + 1):
@@ -272,6 +281,50 @@ def rows(given: argparse.Namespace, root: Path) -> list[str]:
             if count_rows(spark, root / feed.topic, feed.topic, 1) != feed.count:
                 raise SystemExit(f"growth: the table of {name} rows has not the source's {feed.count:,}")
     return row_lines(given, costs)
+
+
+def load(spark: Any, lake: Path, feed: Feed, bootstrap: str, *, size: int) -> None:
+    """The table's first rows, as far as silver."""
+    publish(feed.created(), bootstrap, feed.topic)
+    began = feed.ts
+    publish(feed.inserts(FIRST), bootstrap, feed.topic)
+    run(configuration(bootstrap, feed.topic), ("bronze", "silver"), True, (), str(lake), quiet)
+    multiply(spark, lake, feed, size - FIRST, began)
+    feed.ts += 1 << 18
+    publish(feed.broadcast(f'{{"ts":{feed.ts},"t":3}}', ""), bootstrap, feed.topic)
+
+
+def keys(given: argparse.Namespace, root: Path) -> list[str]:
+    """The same few changes of a large table with a key, and of one without."""
+    costs: Costs = {}
+    spark, before = get_session(app="bench"), children()
+    with start_broker(root / "broker") as broker:
+        brokers = children() - before
+        feeds = {word: Feed(word, 1, given.seed, keyed=word == "keyed") for word in ("keyed", "keyless")}
+        for word, feed in feeds.items():
+            load(spark, root / word, feed, broker.bootstrap, size=given.sizes[1])
+            passed(broker.bootstrap, word, root / word, costs, ("load", word), brokers)
+        for kind in KEY_KINDS:
+            for number in range(given.rounds + 1):
+                for word, feed in feeds.items():
+                    publish(feed.changes(given.changes, kind), broker.bootstrap, word)
+                    key = (kind, word) if number else ("warming", kind, word)
+                    passed(broker.bootstrap, word, root / word, costs, key, brokers)
+        for word, feed in feeds.items():
+            if count_rows(spark, root / word, word, 1) != feed.count - len(feed.deleted):
+                raise SystemExit(f"growth: the {word} table has not as many rows as the source")
+    lines = ["| changes | layer | key, CPU s | no key, CPU s | ratio |", "|---|---|---|---|---|"]
+    for kind in KEY_KINDS:
+        for layers in (("gold",), LAYERS):
+            one, other = (sum(middle(costs[kind, word, each]) for each in layers) for word in feeds)
+            label = layers[0] if len(layers) == 1 else "all"
+            lines.append(f"| {kind} | {label} | {one:.1f} | {other:.1f} | {other / one:.2f} |")
+    loads = ", ".join(f"{middle(costs['load', word, 'gold']):,.0f} CPU s {word}" for word in feeds)
+    about = (
+        f"{given.changes:,} changes a batch, median of {given.rounds}, of {given.sizes[1]:,} rows. "
+        f"The first fold of the tables: {loads}."
+    )
+    return [about, "", *lines]
 
 
 def row_lines(given: argparse.Namespace, costs: Costs) -> list[str]:
@@ -372,6 +425,7 @@ def write_page(report: Path, part: str, command: str, lines: list[str]) -> None:
 TITLES = {
     "rows": "With the rows of a table",
     "tables": "With the number of tables",
+    "keys": "With and without a key",
     "idle": "Idle and one-message runs",  # bench.idle
     "log": "With the runs that there were",  # written by hand, from bench.past_runs
     "statements": "With the schema changes that there were",  # written by hand
@@ -379,7 +433,8 @@ TITLES = {
     "extremes": "With one extreme batch",  # bench.extremes
     "soak": "With time",  # bench.soak
 }
-PARTS = {"rows": rows, "tables": tables}
+PARTS = {"rows": rows, "tables": tables, "keys": keys}
+DEFAULT_CHANGES = {"rows": 100_000, "tables": 2_000_000, "keys": 1_000}
 
 
 def read_sections(report: Path) -> dict[str, str]:
@@ -399,7 +454,7 @@ def command(given: argparse.Namespace) -> str:
     )
     return said + (
         f" --sizes {' '.join(map(str, given.sizes))} --rounds {given.rounds}"
-        if given.part == "rows"
+        if given.part != "tables"
         else f" --tables {given.tables}"
     )
 
@@ -423,7 +478,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--report", type=Path, default=Path("docs/growth.md"))
     given = parser.parse_args()
-    given.changes = given.changes or (100_000 if given.part == "rows" else 2_000_000)
+    given.changes = given.changes or DEFAULT_CHANGES[given.part]
     return given
 
 

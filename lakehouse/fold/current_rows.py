@@ -59,7 +59,8 @@ class Folded:
     of refused images. `unknown` are column names that the schema at their position lacks, with the first such
     position, `problems` say what the changes lack to give the source's rows, `breaks` are the changes that do
     not fit those before them. `first` are keys whose first change says that their row was there before, of
-    which the changes know nothing.
+    which the changes know nothing. `guessed`: in a table without a key, deletes did not find rows of their
+    image.
     """
 
     rows: dict[Key, Row] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class Folded:
     cleared: int = 0
     breaks: Breaks = NO_BREAKS
     first: set[Key] = field(default_factory=set)
+    guessed: bool = False
 
 
 def fold(
@@ -147,6 +149,7 @@ def _with_found(folded: Folded, before: Folded, piece: Piece) -> Folded:
         folded.breaks = folded.breaks.plus(before.breaks)
     folded.applied += before.applied
     folded.cleared += before.cleared
+    folded.guessed |= before.guessed
     return folded
 
 
@@ -336,7 +339,7 @@ def count_keyless(base: list[Row], read: Iterable[Edits], *, ordered: bool) -> F
     for edits in _noted(folded, read):
         for edit in edits:
             found.apply(edit)
-    folded.keyless = found.settle()
+    folded.keyless, folded.guessed = found.settle(), found.guessed
     folded.problems |= found.problems
     return folded
 

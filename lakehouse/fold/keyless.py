@@ -3,6 +3,7 @@
     Multiset   how many rows there are of each image, whatever the order in which changes come
     Images     the images themselves, found by the cells of one that lacks some
     Finder     the row of a table's history that a partial image means
+    counted    what a window of changes does to the rows of before it
 
 An update or delete whose old image lacks columns (`RowEdit.old`) is about a row that is there at its place:
 the one that agrees on the columns it has. Where several rows that differ agree, nothing tells which of them
@@ -10,13 +11,25 @@ it is; where none does, what the image lacks is not known.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakehouse.fold.row_edits import DELETE, NEVER_INSERTED, PUT, REFUSE, RowEdit, image_text
+from lakehouse.events import Position
+from lakehouse.fold.row_edits import (
+    DELETE,
+    NEVER_INSERTED,
+    PUT,
+    REFUSE,
+    Change,
+    ChangeReader,
+    RowEdit,
+    image_text,
+    in_order,
+)
 from lakehouse.fold.tracks import Tracks
-from lakehouse.fold.upcast import Row
+from lakehouse.fold.upcast import Row, Upstream
+from lakehouse.lineage import Lineage, StepIndex
 
 NOTHING_TO_REPLACE = "a change tells a part of a row, and no change has inserted the rest"
 ONE_OF_SEVERAL = "a change tells a part of a row, and several rows agree with it"
@@ -137,7 +150,8 @@ class Multiset:
     takes that image: it was never here.
 
     `ordered`: positions are the order in which the source made its changes, so that an insert puts another
-    row than the one that was deleted before it. Else a delete may come before its insert.
+    row than the one that was deleted before it. Else a delete may come before its insert. `guessed`: deletes
+    have found no row of their image, and took others, or none.
     """
 
     ordered: bool = False
@@ -146,6 +160,7 @@ class Multiset:
     refused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     short: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     problems: set[str] = field(default_factory=set)
+    guessed: bool = False
 
     def live(self, text: str) -> int:
         """How many rows of an image are there so far."""
@@ -188,6 +203,7 @@ class Multiset:
                     _take(counts, text, self.short, text)
         rows = self.images.rows
         gone = sorted(text for text, count in self.short.items() if count)
+        self.guessed = bool(gone)
         # in an order of the images' own: of several that are alike the same one is taken however changes
         # arrive
         candidates = sorted(text for text, count in self.there.items() if count) if gone else []
@@ -216,3 +232,43 @@ def _take(counts: dict[str, int], text: str, short: dict[str, int], gone: str) -
     taken = min(counts[text], short[gone])
     counts[text] -= taken
     short[gone] -= taken
+
+
+@dataclass(slots=True)
+class Counted:
+    """What changes do to the rows of one image: how many more there are behind them (fewer, where it is below
+    nothing), and how many there must have been before, so that each delete takes one.
+    """
+
+    row: Row
+    more: int = 0
+    least: int = 0
+
+
+def counted(
+    lineage: Lineage, changes: Iterable[Change], upstream: Upstream, *, step: int, before: Position
+) -> list[Counted] | None:
+    """What changes of a table without a key do to the rows that were there at `before`, image by image; they
+    are all of the schema of `step`. None where only a fold of all changes can tell: a change lies below
+    another step, is told in part, is refused, lacks something, or takes a row at a place where the rows of
+    `before` need not be those that were there.
+    """
+    ordered, step_at = in_order(lineage, changes, upstream), StepIndex(lineage)
+    for one in ordered:
+        if step_at(one.position) != step or (one.op != "insert" and one.position <= before):
+            return None
+    found = ChangeReader(lineage, step, upstream, ()).read(ordered)
+    if found.unknown or found.problems or found.cleared:
+        return None
+    images: dict[str, Counted] = {}
+    for edit in found.edits:
+        if edit.kind == REFUSE or edit.old is not None:
+            return None
+        image = images.setdefault(image_text(edit.row), Counted(edit.row))
+        image.more += -1 if edit.kind == DELETE else 1
+        image.least = max(image.least, -image.more)
+    if not upstream.continuity.rows:
+        # a delete may come before its insert
+        for image in images.values():
+            image.least = max(0, -image.more)
+    return list(images.values())

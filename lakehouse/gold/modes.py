@@ -72,7 +72,7 @@ class Clock(NamedTuple):
 class ModeRows:
     """Rows in a mode, and all that was found with them: `unknown` columns that no DDL has declared, with the
     first position of each, `problems`: what the changes lack to give the source's rows, how many changes were
-    `applied`, and the `breaks` between them.
+    `applied`, and the `breaks` between them. `guessed` as in Folded.
     """
 
     rows: list[Row]
@@ -80,6 +80,7 @@ class ModeRows:
     problems: frozenset[str]
     applied: int
     breaks: Breaks = NO_BREAKS
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +165,19 @@ class Mode:
         """Whether gold's own rows are enough to go on from: they are found by a key that gold has
         as it is.
         """
+        return bool(self.ids) and all(self._as_it_is.get(key) for key in self.ids)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether gold has each cell of a row as it is, so that rows that differ differ there too."""
+        return all(self._as_it_is.values())
+
+    @cached_property
+    def _as_it_is(self) -> dict[int, bool]:
+        """By column, whether gold has its values as they are."""
         kept = kept_columns(self.lineage.steps[self.target].schema, virtual=self.virtual)
         said = {column.id: self.options.column(column.name) for column in kept}
-        as_it_is = {key for key, one in said.items() if not (one.exclude or one.mask or one.hash)}
-        return bool(self.ids) and as_it_is.issuperset(self.ids)
+        return {key: not (one.exclude or one.mask or one.hash) for key, one in said.items()}
 
     @cached_property
     def _moved(self) -> Position | None:
@@ -181,7 +191,12 @@ class Mode:
             rows = finish(folded)
             problems = frozenset(folded.problems) | lacking_cells(rows, self.needed)
             return ModeRows(
-                self._tagged(rows), folded.unknown, problems, folded.applied, breaks=folded.breaks
+                self._tagged(rows),
+                folded.unknown,
+                problems,
+                folded.applied,
+                breaks=folded.breaks,
+                guessed=folded.guessed,
             )
         history = self._history(changes, (), 0, whole=True)
         if self.word == "append":

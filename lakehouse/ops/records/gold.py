@@ -43,6 +43,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     collided           the note on keys that more than one shard has
     changes            how many of silver's changes it was made of, and how many silver has under its names
                        that are not its own; only where they were counted
+    counted            a table without a key, in which each delete has found a row of its image
     table_id           how the id begins that Delta gave the table; older lakes do not tell it
     """
 
@@ -66,6 +67,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     collided: tuple[str, ...] | UnsetType = UNSET
     made_for: Name | UnsetType = UNSET
     changes: tuple[int, int] | UnsetType = UNSET
+    counted: bool | UnsetType = UNSET
     table_id: str | UnsetType = UNSET
 
     @property

@@ -78,7 +78,8 @@ def fold_large(
         frame = fold_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)
         folded = looked_over(kept(frame), columns, without)
     if SHORT in folded.problems:
-        return looked_over(kept(fold_alone(changes, task, typing)), columns, without)
+        folded = looked_over(kept(fold_alone(changes, task, typing)), columns, without)
+        return replace(folded, guessed=True)
     if ODD not in folded.problems:
         return folded
     breaks = breaks_in(changes, lineage, at, upstream, whole=whole, partitions=partitions_for(rows))

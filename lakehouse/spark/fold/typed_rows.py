@@ -24,8 +24,8 @@ OP = "_lakehouse_put_or_delete_" + "_" * 64
 class LargeFold:
     """A folded table as a frame of gold's columns (c0 …), a companion for each (r0 …), and the kind of each
     row in the column OP; the kinds that there are, the companions that at least one row needs, and what the
-    fold found: columns that no DDL has declared, what the changes lack, and which do not fit those before
-    them.
+    fold found: columns that no DDL has declared, what the changes lack, which do not fit those before them,
+    and whether deletes in a table without a key did not find rows of their image.
     """
 
     frame: DataFrame
@@ -34,6 +34,7 @@ class LargeFold:
     unknown: dict[str, Position]
     problems: frozenset[str]
     breaks: Breaks
+    guessed: bool = False
 
 
 class RowTyper:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from lakehouse.events import MIN_POSITION, Position, just_above
@@ -18,7 +18,7 @@ from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.spark.change_log.change_counts import Folded, Taken, folded_changes
 from lakehouse.spark.change_log.dead_letters import missing_text
 from lakehouse.spark.change_log.undeclared_columns import held_at
-from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, TablePlan, shards_id
+from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, TablePlan, has_key, shards_id
 from lakehouse.spark.gold.results import MISFITS, Found, Written
 from lakehouse.spark.ops.gold_names import renamed
 
@@ -67,7 +67,17 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
         stopped=UNSET if stop is None else (stop.position, stop.label),
         lacking=lacking,
         changes=changes,
+        counted=_counted(plan, written),
     )
+
+
+def _counted(plan: TablePlan, written: Written) -> bool | UnsetType:
+    """Whether each delete of a table without a key has found a row of its image; what is told of a table with
+    one says nothing.
+    """
+    if not written.whole:
+        return UNSET if plan.known is None else plan.known.counted
+    return UNSET if has_key(plan) else not written.found.guessed
 
 
 def shards_entry(

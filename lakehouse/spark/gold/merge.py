@@ -1,7 +1,7 @@
 """Writes rows into gold's Delta tables: created or replaced in one commit, or merged by key."""
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -41,6 +41,8 @@ PROPERTIES = {
 # Delta then opens the files of these keys alone, and marks the rows that it replaces there (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
 # of these types different values have different texts
+_MOST_BOUNDED = 8
+_SIGNED_ZEROS = ("FLOAT", "DOUBLE", "ARRAY<FLOAT>")
 _BOUNDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP_NTZ", "STRING")
 
 
@@ -127,27 +129,32 @@ def merge_frame(
     keys: list[GoldColumn],
     options: GoldOptions,
     rows: int,
+    keyless: bool = False,
 ) -> Merged:
     """MERGE a frame whose column OP says put or delete, into a table of about so many `rows`; companions that
-    it lacks are added first.
+    it lacks are added first. `keyless`: the rows to put are new ones, and one to delete stands for all that
+    are equal to it in `keys`, which are all columns.
     """
     source = with_computed(source, options.computed, OP)
-    held = lake.read(spark, "gold", table).columns
-    missing = [name for name in source.columns if name.startswith(RAW) and name not in held]
-    if missing:
-        added = ", ".join(f"{quote(name)} STRING" for name in missing)
-        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD COLUMNS ({added})")
+    held = with_companions(spark, lake, table, source)
     view = f"lakehouse_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)
     try:
-        bounds = []
+        bounds = [f"s.{quote(OP)} = 'delete'"] if keyless else []
         if rows > ORDERED_ROWS:
-            bounds = key_bounds(source, keys)
+            meeting = source.where(F.col(OP) == "delete") if keyless else source
+            bounds += key_bounds(meeting, keys[:_MOST_BOUNDED])
             set_property(spark, lake, table, DELETION_VECTORS, wanted=options.deletion_vectors)
         lake.before_write()
         counts = spark.sql(
             merge_sql(
-                lake.ref("gold", table), view, [*held, *missing], source.columns, keys=keys, bounds=bounds
+                lake.ref("gold", table),
+                view,
+                held,
+                source.columns,
+                keys=keys,
+                bounds=bounds,
+                exactly=keyless,
             )
         ).first()
     finally:
@@ -155,6 +162,27 @@ def merge_frame(
     matched = None if counts is None else counts["num_updated_rows"] + counts["num_deleted_rows"]
     written = None if counts is None else counts["num_updated_rows"] + counts["num_inserted_rows"]
     return Merged(version_of(spark, lake, table), matched, written)
+
+
+def append_rows(
+    spark: SparkSession, lake: Lake, table: str, frame: DataFrame, *, options: GoldOptions
+) -> Merged:
+    """Add rows to a table, in one commit; companions that it lacks are added first."""
+    frame = with_computed(frame, options.computed)
+    with_companions(spark, lake, table, frame)
+    lake.append(frame, "gold", table)
+    commit = commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0]
+    return Merged(commit.version, 0, commit.written)
+
+
+def with_companions(spark: SparkSession, lake: Lake, table: str, source: DataFrame) -> list[str]:
+    """The columns of a table, behind the companions that a frame has and it lacked, which are added."""
+    held = lake.read(spark, "gold", table).columns
+    missing = [name for name in source.columns if name.startswith(RAW) and name not in held]
+    if missing:
+        added = ", ".join(f"{quote(name)} STRING" for name in missing)
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD COLUMNS ({added})")
+    return [*held, *missing]
 
 
 def key_bounds(source: DataFrame, keys: list[GoldColumn]) -> list[str]:
@@ -184,16 +212,16 @@ def merge_sql(
     given: list[str],
     keys: list[GoldColumn],
     bounds: Sequence[str] = (),
+    exactly: bool = False,
 ) -> str:
     """The MERGE; columns of gold that the batch does not give (companions) become null. `bounds` are
-    conditions that all matches meet.
+    conditions that all matches meet, `exactly` as in `same_cells`.
 
     A key that gold's type can't hold (a zero date) is NULL there: its companion, where the table has one,
     tells such rows apart.
     """
     values = {name: f"s.{quote(name)}" if name in given else "NULL" for name in held}
-    matched = [name for key in keys for name in (key.name, key.companion) if name in values]
-    condition = " AND ".join([*(f"t.{quote(name)} <=> {values[name]}" for name in matched), *bounds])
+    condition = " AND ".join([*same_cells(keys, values, exactly=exactly), *bounds])
     update = ", ".join(f"t.{quote(name)} = {value}" for name, value in values.items())
     names = ", ".join(quote(name) for name in values)
     return (
@@ -203,6 +231,36 @@ def merge_sql(
         f" WHEN NOT MATCHED AND s.{quote(OP)} = 'put'"
         f" THEN INSERT ({names}) VALUES ({', '.join(values.values())})"
     )
+
+
+def same_cells(columns: Sequence[GoldColumn], values: Mapping[str, str], *, exactly: bool) -> list[str]:
+    """Conditions that the row t of gold has the cells of s in these columns; `values` are those of s, as SQL,
+    by the columns that gold has. `exactly`: to Spark 0.0 and -0.0 are equal, which as texts they are not.
+    """
+    found = []
+    for column in columns:
+        sides = [f"t.{quote(column.name)}", values[column.name]]
+        if exactly and column.spark in _SIGNED_ZEROS:
+            sides = [f"CAST({side} AS STRING)" for side in sides]
+        found.append(" <=> ".join(sides))
+        if column.companion in values:
+            found.append(f"t.{quote(column.companion)} <=> {values[column.companion]}")
+    return found
+
+
+def equal_rows(gold: DataFrame, columns: list[GoldColumn], rows: list[Row]) -> list[int] | None:
+    """How many rows gold has that are equal to each of `rows`. None where it lacks a companion that one of
+    them needs.
+    """
+    typed = type_rows(rows, columns)
+    if not set(typed.raw) <= set(gold.columns):
+        return None
+    wanted = typed_frame(gold.sparkSession, typed, columns, list(map(str, range(len(rows)))))
+    values = {name: f"s.{quote(name)}" if name in wanted.columns else "NULL" for name in gold.columns}
+    same = F.expr(" AND ".join(same_cells(columns, values, exactly=True)))
+    found = gold.alias("t").join(F.broadcast(wanted.alias("s")), same)
+    counts = {row[0]: row[1] for row in found.groupBy(F.col(f"s.{OP}")).count().collect()}
+    return [counts.get(str(number), 0) for number in range(len(rows))]
 
 
 def known_rows(

@@ -380,5 +380,5 @@ def must_fold_whole(run: GoldRun, known: TableEntry | None, lineage: str, shape:
 
 
 def has_key(plan: TablePlan) -> bool:
-    """Whether the table has a key; without one nothing less than the whole table is folded."""
+    """Whether the table has a key."""
     return bool(key_ids(plan.lineage, plan.lineage.step_at(just_above(plan.at))))

@@ -64,6 +64,7 @@ class Found(NamedTuple):
     verdict      what the table's expectations say of the changes
     breaks       changes that do not fit those before them
     all_changes  whether the fold read all of the table's changes, not only a window's
+    guessed      whether deletes in a table without a key did not find rows of their image
     """
 
     unknown: Mapping[str, Position] = {}
@@ -72,6 +73,7 @@ class Found(NamedTuple):
     verdict: Verdict = NO_VERDICT
     breaks: Breaks = NO_BREAKS
     all_changes: bool = False
+    guessed: bool = False
 
     def plus(self, other: "Found") -> "Found":
         """Both findings as one; of two places of a column the first one counts."""
@@ -86,6 +88,7 @@ class Found(NamedTuple):
             self.verdict.plus(other.verdict),
             breaks=self.breaks.plus(other.breaks),
             all_changes=self.all_changes or other.all_changes,
+            guessed=self.guessed or other.guessed,
         )
 
 
@@ -119,13 +122,15 @@ def has_misfits(entry: TableEntry) -> bool:
 
 class Outcome(NamedTuple):
     """What a window's changes do to gold's rows: rows to put, rows to delete (a log has only rows to put),
-    and what the fold found. `first`: the keys whose rows gold must have before; None: not known.
+    and what the fold found. `first`: the keys whose rows gold must have before; None: not known. `meets`: how
+    many rows of a table without a key the deletes take; rows that stay of them are among those to put.
     """
 
     puts: list[Row]
     deletes: list[Row]
     found: Found = NOTHING_FOUND
     first: frozenset[Key] | None = None
+    meets: int = 0
 
 
 class TableResult(NamedTuple):

@@ -238,7 +238,14 @@ def _whole_large(table: GoldTable) -> WholeTable:
     for column in table.columns:
         if column.column.id in tag:
             frame = frame.withColumn(column.name, F.lit(tag[column.column.id]))
-    found = Found(large.unknown, large.problems, table.size.rows, verdict, breaks=large.breaks)
+    found = Found(
+        large.unknown,
+        large.problems,
+        table.size.rows,
+        verdict,
+        breaks=large.breaks,
+        guessed=large.guessed,
+    )
     return WholeTable(frame, found, f" from {table.size.rows} changes")
 
 
@@ -270,7 +277,7 @@ def judged_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], 
 
 def findings_of(rows: ModeRows, verdict: Verdict = NO_VERDICT) -> Found:
     """What the fold of a mode's rows found, as Found."""
-    return Found(rows.unknown, rows.problems, rows.applied, verdict, breaks=rows.breaks)
+    return Found(rows.unknown, rows.problems, rows.applied, verdict, breaks=rows.breaks, guessed=rows.guessed)
 
 
 def frame_of(

@@ -64,7 +64,7 @@ def apply_tables(run: GoldRun, log: OpsLog, progress: Progress) -> list[TableRes
     """Bring every table to the window's end, a few at a time, after saying in the log which are written."""
     plans, problems = with_claimed_names(run, plan_tables(run))
     new = new_changes(run, plans)
-    plans = [whole_without_key(plan, new) for plan in plans]
+    plans = [whole_without_key(run, plan, new) for plan in plans]
     written = tuple(sorted(plan.gold for plan in plans if is_written(run, plan, new)))
     if written:
         log.add(Intent(batch=run.window.batch, watermark=run.window.position, tables=written))
@@ -131,9 +131,14 @@ def new_changes(run: GoldRun, plans: Sequence[Plan]) -> NewChanges:
         return read_window(frame, run.history, run.window.position_before)
 
 
-def whole_without_key(plan: Plan, new: NewChanges) -> Plan:
-    """A table without a key is folded whole as soon as it has new changes."""
+def whole_without_key(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
+    """A table without a key is folded whole as soon as it has new changes, but for a large one that shows its
+    live rows alone, and lacks nothing (window.py).
+    """
     if isinstance(plan, ShardsPlan) or plan.retired or plan.gate is not None or has_key(plan):
+        return plan
+    known, small = plan.known, run.size(plan.lineage).small
+    if plan.options.plain and not small and known and known.counted is True and not known.lacking:
         return plan
     return replace(plan, whole=plan.whole or new.any_of(plan.lineage))
 

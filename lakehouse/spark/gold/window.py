@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
 from lakehouse.fold.current_rows import breaks_among, finish, fold, settle
+from lakehouse.fold.keyless import counted
 from lakehouse.fold.row_edits import Change, Key, row_key
 from lakehouse.fold.steps import cuts, last_cut
 from lakehouse.fold.upcast import Row
@@ -41,6 +42,8 @@ def merge_changes(table: GoldTable, changes: list[Change], before: Position, ver
     if outcome.found.unknown or not (outcome.puts or outcome.deletes):
         return Written(version, "", outcome.found)
     merged = write_outcomes([(table, outcome)], before)
+    if not table.ids and merged.matched != outcome.meets:
+        return refold(table, exists=True)
     what = f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}"
     found = outcome.found._replace(applied=len(changes))
     found = found.plus(Found(problems=merged.lacking(len(outcome.puts))))
@@ -96,6 +99,8 @@ def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Positi
             run.spark, run.lake, table.gold, frame, columns=table.columns, options=table.options, above=before
         )
         return merge.Merged(version)
+    if not (table.ids or outcomes[0][1].deletes):
+        return merge.append_rows(run.spark, run.lake, table.gold, frame.drop(OP), options=table.options)
     return _merged(table, frame, table.size.rows)
 
 
@@ -103,7 +108,14 @@ def _merged(table: GoldTable, frame: DataFrame, rows: int) -> merge.Merged:
     """MERGE a frame into a table of about so many rows."""
     run = table.run
     return merge.merge_frame(
-        run.spark, run.lake, table.gold, frame, keys=table.keys, options=table.options, rows=rows
+        run.spark,
+        run.lake,
+        table.gold,
+        frame,
+        keys=table.keys or table.columns,
+        options=table.options,
+        rows=rows,
+        keyless=not table.ids,
     )
 
 
@@ -112,7 +124,7 @@ def outcome_of(table: GoldTable, changes: list[Change], before: Position, versio
     silver first. None where nothing less than the whole table will do.
     """
     if not table.ids:
-        return None
+        return _counted_outcome(table, changes, before, version)
     mode, cut = table.mode, last_cut(table.lineage, table.step, table.run.settings.upstream)
     if any(change.position < cut for change in changes):
         return None
@@ -133,6 +145,39 @@ def outcome_of(table: GoldTable, changes: list[Change], before: Position, versio
         return None
     puts, deletes, again = _refolded_rows(table, touched, known)
     return Outcome(puts, deletes, found.plus(again))
+
+
+def _counted_outcome(
+    table: GoldTable, changes: list[Change], before: Position, version: int
+) -> Outcome | None:
+    """The same of a table without a key, whose rows are counted. What deletes take has to be there: gold's
+    rows are looked at where a window's own inserts are not enough.
+    """
+    run, mode, entry = table.run, table.mode, table.run.entries.get(table.lineage.id)
+    is_known = entry is not None and entry.counted is True and not entry.lacking
+    if not (is_known and table.options.plain and table.gate is None and not table.options.merged):
+        return None
+    upstream = run.settings.upstream
+    images = counted(table.lineage, changes, upstream, step=table.step, before=before)
+    if images is None:
+        return None
+    taken = [image for image in images if image.least]
+    held: list[int] | None = []
+    if taken:
+        if not (table.reads_back and mode.shows_all):
+            return None
+        published = run.lake.read(run.spark, "gold", table.gold, version)
+        held = merge.equal_rows(published, table.columns, [image.row for image in taken])
+    if held is None or any(count < image.least for count, image in zip(held, taken, strict=True)):
+        return None
+    puts = [image.row for image in images for _ in range(image.more)]
+    gone = [(count, image) for count, image in zip(held, taken, strict=True) if image.more < 0]
+    meets = sum(count for count, _ in gone)
+    if meets > len(changes) + limits.GOLD_TABLE_CHANGES:
+        return None
+    puts += [image.row for count, image in gone for _ in range(count + image.more)]
+    found = Found(problems=lacking_cells(puts, mode.needed))
+    return Outcome(puts, [image.row for _, image in gone], found, meets=meets)
 
 
 class KeyChanges(NamedTuple):
@@ -219,10 +264,10 @@ def merge_window(
     table: GoldTable, window: DataFrame, before: Position, version: int, *, late: bool, rows: int
 ) -> Written:
     """Merge a window of many changes: in Spark jobs, or some commits at a time."""
-    if not table.ids or late:
+    if late or not (table.ids or table.options.plain):
         return refold(table, exists=True)
     changes = window.where(of_lineage(table.lineage))
-    if not table.options.plain:
+    if not (table.options.plain and table.ids):
         return _merge_by_commits(table, changes, before, version, rows=rows)
     large = fold_changes(table, changes, rows, whole=False)
     if large.unknown:
@@ -257,6 +302,8 @@ def _merge_by_commits(
             return Written(version, "", found)
         if outcome.puts or outcome.deletes:
             put = write_outcomes([(table, outcome)], before)
+            if not table.ids and put.matched != outcome.meets:
+                return refold(table, exists=True)
             found = found.plus(Found(problems=put.lacking(len(outcome.puts))))
             version = put.version
         before = part[-1].position
