@@ -133,12 +133,13 @@ def new_changes(run: GoldRun, plans: Sequence[Plan]) -> NewChanges:
 
 def whole_without_key(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
     """A table without a key is folded whole as soon as it has new changes, but for a large one that shows its
-    live rows alone, and lacks nothing (window.py).
+    live rows alone, or a log of them, and lacks nothing (window.py).
     """
     if isinstance(plan, ShardsPlan) or plan.retired or plan.gate is not None or has_key(plan):
         return plan
     known, small = plan.known, run.size(plan.lineage).small
-    if plan.options.plain and not small and known and known.counted is True and not known.lacking:
+    goes_on = plan.options.plain or plan.options.mode == "append"
+    if goes_on and not small and known and known.counted is True and not known.lacking:
         return plan
     return replace(plan, whole=plan.whole or new.any_of(plan.lineage))
 

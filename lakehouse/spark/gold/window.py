@@ -15,6 +15,7 @@ from lakehouse.fold.row_edits import Change, Key, row_key
 from lakehouse.fold.steps import cuts, last_cut
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import lacking_cells
+from lakehouse.lineage import StepIndex
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import few_changes, named_changes, of_lineage
 from lakehouse.spark.change_log.key_changes import Reading, move_others, of_keys
@@ -42,7 +43,7 @@ def merge_changes(table: GoldTable, changes: list[Change], before: Position, ver
     if outcome.found.unknown or not (outcome.puts or outcome.deletes):
         return Written(version, "", outcome.found)
     merged = write_outcomes([(table, outcome)], before)
-    if not table.ids and merged.matched != outcome.meets:
+    if not is_met(table, outcome, merged):
         return refold(table, exists=True)
     what = f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}"
     found = outcome.found._replace(applied=len(changes))
@@ -155,8 +156,10 @@ def _counted_outcome(
     """
     run, mode, entry = table.run, table.mode, table.run.entries.get(table.lineage.id)
     is_known = entry is not None and entry.counted is True and not entry.lacking
-    if not (is_known and table.options.plain and table.gate is None and not table.options.merged):
+    if not is_known or table.gate is not None or table.options.merged:
         return None
+    if not table.options.plain:
+        return _logged_outcome(table, changes, before)
     upstream = run.settings.upstream
     images = counted(table.lineage, changes, upstream, step=table.step, before=before)
     if images is None:
@@ -178,6 +181,25 @@ def _counted_outcome(
     puts += [image.row for count, image in gone for _ in range(count + image.more)]
     found = Found(problems=lacking_cells(puts, mode.needed))
     return Outcome(puts, [image.row for _, image in gone], found, meets=meets)
+
+
+def _logged_outcome(table: GoldTable, changes: list[Change], before: Position) -> Outcome | None:
+    """The same of a log of a table without a key, where rows are only inserted."""
+    mode, step_at = table.mode, StepIndex(table.lineage)
+    if mode.word != "append":
+        return None
+    for change in changes:
+        if change.op != "insert" or step_at(change.position) != table.step or mode.is_late(change, before):
+            return None
+    added = mode.advance(changes, ())
+    if added.unknown or added.problems:
+        return None
+    return Outcome(mode.log_above(added.rows, before), [], findings_of(added)._replace(applied=0))
+
+
+def is_met(table: GoldTable, outcome: Outcome, merged: merge.Merged) -> bool:
+    """Whether deletes in a table without a key have taken as many rows as were found."""
+    return bool(table.ids) or table.mode.word == "append" or merged.matched == outcome.meets
 
 
 class KeyChanges(NamedTuple):
@@ -264,7 +286,7 @@ def merge_window(
     table: GoldTable, window: DataFrame, before: Position, version: int, *, late: bool, rows: int
 ) -> Written:
     """Merge a window of many changes: in Spark jobs, or some commits at a time."""
-    if late or not (table.ids or table.options.plain):
+    if late:
         return refold(table, exists=True)
     changes = window.where(of_lineage(table.lineage))
     if not (table.options.plain and table.ids):
@@ -302,7 +324,7 @@ def _merge_by_commits(
             return Written(version, "", found)
         if outcome.puts or outcome.deletes:
             put = write_outcomes([(table, outcome)], before)
-            if not table.ids and put.matched != outcome.meets:
+            if not is_met(table, outcome, put):
                 return refold(table, exists=True)
             found = found.plus(Found(problems=put.lacking(len(outcome.puts))))
             version = put.version

@@ -1,5 +1,6 @@
 """A large table without a key: a window's rows are added to it, and those that deletes take are found among
-gold's own. It is not folded again, and has the rows that a fold of everything gives.
+gold's own. It is not folded again, and has the rows that a fold of everything gives. A log of one takes what
+is inserted so.
 """
 
 import json
@@ -12,29 +13,32 @@ from lakehouse.config.load import load
 from lakehouse.spark import limits
 from lakehouse.spark.pipeline.run import run
 from tests.support.feeds import TiCDC, Values
-from tests.support.lakes import quiet, shown, write_recording
+from tests.support.lakes import Tables, quiet, shown, write_recording
 
 TYPES = {"n": "int", "f": "double", "d": "datetime", "s": "varchar", "g": "double"}
+TABLES = {"rows": "{}", "log": "{mode: append}"}
 ZERO_DATE = "0000-00-00 00:00:00"
 
 
 class Log:
-    """A feed of one table without a key, a commit for each change, and where its parts end."""
+    """A feed of two tables without a key that are alike, and where its parts end."""
 
     def __init__(self, columns: str) -> None:
-        self.feed, self.now, self.parts = TiCDC(), 1, list[int]()
-        self.feed.ddl(1 << 18, f"CREATE TABLE t ({columns})")
+        self.feed, self.now, self.parts = TiCDC(), 0, list[int]()
+        self.ddl(f"CREATE TABLE {{}} ({columns})")
 
     def at(self) -> int:
         self.now += 1
         return self.now << 18
 
     def ddl(self, sql: str) -> None:
-        self.feed.ddl(self.at(), sql)
+        for table in TABLES:
+            self.feed.ddl(self.at(), sql.format(table), table)
 
-    def change(self, kind: str, new: Values, old: Values | None = None, at: int | None = None) -> None:
+    def change(self, kind: str, new: Values, old: Values | None = None) -> None:
         types = {name: TYPES[name] for name in new}
-        self.feed.row(at or self.at(), kind, new, old, types=types, key=())
+        for table in TABLES:
+            self.feed.row(self.at(), kind, new, old, types=types, key=(), table=table)
 
     def end_part(self) -> None:
         mark = self.at()
@@ -65,7 +69,7 @@ def log_of_all() -> Log:
     log.change("INSERT", row(5))
     log.change("DELETE", row(5))
     log.end_part()
-    log.ddl("ALTER TABLE t ADD COLUMN g DOUBLE DEFAULT 7")
+    log.ddl("ALTER TABLE {} ADD COLUMN g DOUBLE DEFAULT 7")
     log.end_part()
     log.change("DELETE", {**row(1), "g": "7"})
     log.change("INSERT", {**row(1), "g": None})
@@ -73,31 +77,36 @@ def log_of_all() -> Log:
     return log
 
 
-def made(folder: Path, log: Log, parts: list[int]) -> tuple[Any, list[str]]:
-    """The table once all of these parts have been run one after another; and what Delta did after the first
-    one.
+def made(folder: Path, log: Log, parts: list[int]) -> tuple[Tables, dict[str, list[str]]]:
+    """The tables once all of these parts have been run one after another; and what Delta did to each after
+    its first commit.
     """
     for name in ("sources", "tables"):
         (folder / "configs" / name).mkdir(parents=True)
     path, lake = folder / "feed.jsonl", folder / "lake"
     source = f"format: ticdc-canal-json\nrecording: {path}\nlake: {lake}\ntables: auto\ntime_zone: UTC\n"
     (folder / "configs/sources/s.yml").write_text(source)
+    for table, mode in TABLES.items():
+        (folder / f"configs/tables/d.{table}.yml").write_text(f"source: s\ngold: {mode}\n")
     for part in parts:
         write_recording(path, log.feed.messages[:part])
         came = run(load(folder / "configs"), ("bronze", "silver", "gold"), True, (), None, quiet)[0]
-        assert [entry["state"] for entry in came["tables"]] == ["exact"]
-    return shown(lake, folder / "shown")["d.t"], operations(lake / "gold")
+        assert {entry["state"] for entry in came["tables"]} == {"exact"}
+    return shown(lake, folder / "shown"), {name: operations(lake / f"gold/d__{name}") for name in TABLES}
 
 
-def operations(gold: Path) -> list[str]:
-    """What Delta says of the commits of the lake's one table behind the first."""
-    [table] = [path for path in gold.iterdir() if (path / "_delta_log").is_dir()]
+def operations(table: Path) -> list[str]:
+    """What Delta says of a table's commits behind the first: the operation, its mode, and whether it was of a
+    part of the rows.
+    """
     found = []
     for commit in sorted((table / "_delta_log").glob("*.json"))[1:]:
         told = [json.loads(line) for line in commit.read_text().splitlines()]
         [info] = [one["commitInfo"] for one in told if "commitInfo" in one]
-        found.append(" ".join(filter(None, (info["operation"], info["operationParameters"].get("mode")))))
-    return found
+        said = info["operationParameters"]
+        part = "part" if info["operation"] == "WRITE" and "predicate" in said else None
+        found.append(" ".join(filter(None, (info["operation"], said.get("mode"), part))))
+    return [what for what in found if what != "SET TBLPROPERTIES"]
 
 
 def test_windows_add_and_take_rows_of_their_own_image(
@@ -107,10 +116,11 @@ def test_windows_add_and_take_rows_of_their_own_image(
     at_once, _ = made(tmp_path / "once", log, log.parts[-1:])
     monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", 5)
 
-    rows, done = made(tmp_path / "parts", log, log.parts)
+    tables, done = made(tmp_path / "parts", log, log.parts)
 
-    assert rows == at_once
+    assert tables == at_once
+    rows = tables["d.rows"]
     assert [one["f"] for one in rows if one["n"] == 2] == [0.0]
     assert len(rows) == 7
-    merged = [what for what in done if what != "SET TBLPROPERTIES"]
-    assert merged == ["WRITE Append", "MERGE", "ADD COLUMNS", "WRITE Overwrite", "MERGE"]
+    assert done["rows"] == ["WRITE Append", "MERGE", "ADD COLUMNS", "WRITE Overwrite", "MERGE"]
+    assert done["log"] == ["WRITE Overwrite part", *["WRITE Overwrite"] * 3]
