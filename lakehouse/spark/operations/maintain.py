@@ -217,7 +217,10 @@ def kept_versions(manifests: Sequence[tuple[int, Manifest]], table: str, snapsho
 
 
 def hours_of(seconds: float) -> int:
-    return math.ceil(seconds / HOUR)
+    """So many hours, but one at least: a VACUUM takes what is in no version, and so are the files of a commit
+    that is being made. Operators and other sources write to the tables of `ops` meanwhile.
+    """
+    return max(1, math.ceil(seconds / HOUR))
 
 
 def vacuum(spark: SparkSession, ref: str, hours: int) -> None:

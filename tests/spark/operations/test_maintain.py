@@ -11,7 +11,13 @@ from lakehouse.ops.records.operators import Dismissed, Floor, Generation
 from lakehouse.ops.records.record import Record
 from lakehouse.spark.gold.run import unpublished
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.operations.maintain import is_awaited, maintain, optimize_gold, own_tables
+from lakehouse.spark.operations.maintain import (
+    hours_of,
+    is_awaited,
+    maintain,
+    optimize_gold,
+    own_tables,
+)
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.table_versions import history_of
 from tests.support.lakes import quiet, run, write_recording
@@ -43,6 +49,11 @@ def test_the_staging_tables_of_all_generations_are_maintained() -> None:
     tables = own_tables(log_of(Generation(number=2)))
 
     assert [name for _, name in tables if "staging" in name] == ["_shop_staging", "_shop_staging_g2"]
+
+
+def test_no_vacuum_takes_the_files_of_a_commit_that_is_being_made() -> None:
+    """Operators write to the ops log while a source is maintained, and other sources to what all share."""
+    assert [hours_of(seconds) for seconds in (0, 1, 3600, 3601, 7 * 86400)] == [1, 1, 1, 2, 168]
 
 
 def operations(spark: Any, lake: Lake, source: str) -> list[str]:
