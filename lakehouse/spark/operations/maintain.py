@@ -30,7 +30,7 @@ from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, get_session, many_rows
 from lakehouse.spark.silver.spark_batch import staging_table
-from lakehouse.spark.table_versions import has_same_rows, history_of, version_of, why_out_of_reach
+from lakehouse.spark.table_versions import has_same_rows, history_of, newest_alike, why_out_of_reach
 
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
@@ -163,7 +163,9 @@ def optimize_gold(
                 spark, ref, {} if capabilities(spark).keys else GOLD_FILES
             )  # Databricks chooses sizes by itself
             progress(f"gold.{entry.gold}: optimized")
-            entry = replace(entry, version=version_of(spark, lake, entry.gold))
+            # by hand somebody may have written to it meanwhile
+            alike = newest_alike(spark, lake, entry.gold, entry.version)
+            entry = replace(entry, version=entry.version if alike is None else alike)
         entries.append(entry)
     if tuple(entries) == manifest.tables:
         return False

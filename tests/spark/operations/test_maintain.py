@@ -1,6 +1,7 @@
 """`lakehouse maintain`: what it leaves to the next run of gold, and sources that run beside others."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from lakehouse.errors import LakehouseError
 from lakehouse.ops.records.gold import Intent
 from lakehouse.ops.records.operators import Dismissed, Floor, Generation
 from lakehouse.ops.records.record import Record
+from lakehouse.spark import table_versions
 from lakehouse.spark.gold.run import unpublished
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations import maintain as operation
 from lakehouse.spark.operations.maintain import (
     hours_of,
     is_awaited,
@@ -19,10 +22,11 @@ from lakehouse.spark.operations.maintain import (
     own_tables,
 )
 from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.table_versions import history_of
 from tests.support.lakes import quiet, run, write_recording
 from tests.support.open_feed import OpenFeed
-from tests.support.records import log_of, manifest
+from tests.support.records import log_of, manifest, table_entry
 
 ZERO = (0, 0, 0, 0, 0, 0)
 PUBLISHED = manifest()
@@ -38,6 +42,33 @@ def test_what_counts_from_the_last_manifest_on_is_not_hidden_by_another_manifest
     assert is_awaited(log)
     assert not optimize_gold(log, 0, quiet)
     assert unpublished(log) == (frozenset({"shop__t"}) if after is WRITES else frozenset())
+
+
+def test_what_others_write_to_a_table_while_it_is_maintained_is_not_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Needs no session."""
+
+    class Wrote(Exception):
+        pass
+
+    def write(log: OpsLog, record: Record) -> int:
+        raise Wrote(record)
+
+    log = log_of(manifest(table_entry(version=4)))
+    alike: list[int | None] = [4, None, 4, 5]
+    monkeypatch.setattr(operation, "keep_history", lambda *_: None)
+    monkeypatch.setattr(operation, "optimize", lambda *_: None)
+    monkeypatch.setattr(operation, "capabilities", lambda _: SimpleNamespace(keys=False))
+    monkeypatch.setattr(table_versions, "newest_alike", lambda *_: alike.pop(0))
+    monkeypatch.setattr(operation, "newest_alike", table_versions.newest_alike)
+    monkeypatch.setattr(OpsLog, "add", write)
+
+    assert not optimize_gold(log, 0, quiet)
+    with pytest.raises(Wrote) as told:
+        optimize_gold(log, 0, quiet)
+    (published,) = told.value.args
+    assert published.tables == (table_entry(version=5),)
 
 
 def test_a_source_whose_last_run_has_published_is_maintained() -> None:
