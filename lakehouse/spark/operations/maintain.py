@@ -57,14 +57,26 @@ def maintain(root: str, source: str | None, snapshots: float, progress: Progress
         raise LakehouseError(
             f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
         )
+    return maintain_each(
+        spark, [(lake, name) for name in ([source] if source else known)], snapshots, progress
+    )
+
+
+def maintain_each(
+    spark: SparkSession, chosen: Iterable[tuple[Lake, str]], snapshots: float, progress: Progress
+) -> list[Entry]:
+    """Maintain sources, each in its lake, and what the sources of a lake share; see `maintain`."""
     found: list[Entry] = []
     failed: list[LakehouseError] = []
-    for name in [source] if source else known:
+    lakes: list[Lake] = []
+    for lake, name in chosen:
+        lakes += [lake] if lake not in lakes else []
         try:
             found.append(maintain_source(spark, lake, name, snapshots, progress=progress))
         except LakehouseError as error:
             failed.append(error)
-    keep_in_shape(spark, lake, [("ops", "lake"), ("ops", "gold_names")], snapshots, progress=progress)
+    for lake in lakes:
+        keep_in_shape(spark, lake, [("ops", "lake"), ("ops", "gold_names")], snapshots, progress=progress)
     if failed:
         raise LakehouseError("\n".join(map(str, failed)))
     return found

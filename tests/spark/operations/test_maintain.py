@@ -18,6 +18,7 @@ from lakehouse.spark.operations.maintain import (
     hours_of,
     is_awaited,
     maintain,
+    maintain_each,
     optimize_gold,
     own_tables,
 )
@@ -69,6 +70,29 @@ def test_what_others_write_to_a_table_while_it_is_maintained_is_not_published(
         optimize_gold(log, 0, quiet)
     (published,) = told.value.args
     assert published.tables == (table_entry(version=5),)
+
+
+def test_of_the_sources_of_a_schedule_one_that_runs_keeps_no_other_from_being_maintained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each may have a lake of its own. Needs no session."""
+    session: Any = None
+    shaped: list[str] = []
+
+    def maintained(spark: Any, lake: Lake, source: str, snapshots: float, progress: Any) -> dict[str, Any]:
+        if source == "first":
+            raise LakehouseError("first: a gold run is going on already")
+        return {"source": source}
+
+    monkeypatch.setattr(operation, "maintain_source", maintained)
+    monkeypatch.setattr(operation, "keep_in_shape", lambda _, lake, *__, **___: shaped.append(lake.root))
+    chosen = [(Lake("/a"), "first"), (Lake("/a"), "second"), (Lake("/b"), "third")]
+
+    assert maintain_each(session, chosen[1:], 0, quiet) == [{"source": "second"}, {"source": "third"}]
+    with pytest.raises(LakehouseError, match="first: a gold run is going on already"):
+        maintain_each(session, chosen, 0, quiet)
+
+    assert shaped == ["/a", "/b"] * 2
 
 
 def test_a_source_whose_last_run_has_published_is_maintained() -> None:
