@@ -160,11 +160,12 @@ class Gates:
         replaced = ", ".join(sorted(map(literal, verdict.whole)))
         gone = f" WHEN NOT MATCHED BY SOURCE AND t.lineage IN ({replaced}) THEN DELETE" if replaced else ""
         try:
-            self.spark.sql(
-                f"MERGE INTO {self.lake.ref('ops', name)} t USING {quote(view)} s"
-                " ON t.lineage = s.lineage AND t.key = s.key AND t.position = s.position"
-                f" AND t.origin <=> s.origin WHEN NOT MATCHED THEN INSERT *{gone}"
-            )
+            with self.lake.committing("ops", name):
+                self.spark.sql(
+                    f"MERGE INTO {self.lake.ref('ops', name)} t USING {quote(view)} s"
+                    " ON t.lineage = s.lineage AND t.key = s.key AND t.position = s.position"
+                    f" AND t.origin <=> s.origin WHEN NOT MATCHED THEN INSERT *{gone}"
+                )
         finally:
             self.spark.catalog.dropTempView(view)
 

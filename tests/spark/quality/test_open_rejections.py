@@ -1,11 +1,16 @@
 """Which rejected changes are still the newest of their rows, and which an operator lets pass."""
 
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from lakehouse.errors import LakehouseError
 from lakehouse.ops.records.operators import Accepted
-from lakehouse.spark.quality.gates import accepted_changes, open_rejections
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.quality import gates
+from lakehouse.spark.quality.gates import Gates, Verdict, accepted_changes, open_rejections
 from lakehouse.spark.silver.columns import POSITION
 from tests.support.feeds import TiCDC
 from tests.support.records import log_of
@@ -44,3 +49,25 @@ def test_of_two_operators_who_let_rows_pass_at_one_time_neither_takes_back_the_o
     log = log_of(*(Accepted(lineage="t@1", changes=(change,), why="") for change in ("[2] 5", "[1] 4")))
 
     assert accepted_changes(log) == {"t@1": ("[1] 4", "[2] 5")}
+
+
+def test_a_run_that_has_lost_its_lease_takes_no_rejected_rows_of_the_one_that_took_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A table that is folded whole replaces its rejected rows, which no manifest names. Needs no session."""
+
+    def lapsed() -> None:
+        raise LakehouseError("the lease lapsed")
+
+    told: list[str] = []
+    frame = MagicMock()
+    session: Any = SimpleNamespace(sql=told.append, catalog=MagicMock())
+    monkeypatch.setattr(gates, "rows_frame", lambda *_: frame)
+    monkeypatch.setattr(Lake, "exists", lambda *_: True)
+    lake = Lake("s3://bucket/lake", before_write=lapsed)
+    run = Gates(session, lake, "shop", 1, judges={"t@1": MagicMock()})
+
+    with pytest.raises(LakehouseError, match="the lease lapsed"):
+        run.write(Verdict(whole=frozenset({"t@1"})), (0,) * 6)
+
+    assert told == []
