@@ -15,7 +15,7 @@ def main() -> None:
     """The console script `lakehouse-maintain`."""
 
     def work(given: argparse.Namespace, config: Config) -> list[dict[str, Any]]:
-        from lakehouse.spark.operations.maintain import maintain_source
+        from lakehouse.spark.operations.maintain import maintain_each
         from lakehouse.spark.session import get_session
         from lakehouse.spark.source import selected_sources
 
@@ -26,7 +26,7 @@ def main() -> None:
             )
         spark, kept = get_session(), given.retain_days * 86400
         sources = selected_sources(config, selected(given), given.lake or None)
-        return [maintain_source(spark, source.lake, source.name, kept, progress=say) for source in sources]
+        return maintain_each(spark, [(source.lake, source.name) for source in sources], kept, say)
 
     run_task("lakehouse-maintain", work, None)
 

@@ -190,7 +190,8 @@ def _read(folder: FilePath) -> tuple[Config, list[Problem]]:
     problems = _folder_problems(folder, bool(sources))
     for document in documents.values():
         problems += document.problems
-    problems += _missing_sources(documents, sources) + _double_tables(config) + _mode_problems(config)
+    problems += _missing_sources(documents, sources) + _double_sources(config)
+    problems += _double_tables(config) + _mode_problems(config)
     return config, sorted(set(problems))
 
 
@@ -321,6 +322,25 @@ def _mode_problems(config: Config) -> list[Problem]:
     return problems
 
 
+def _double_sources(config: Config) -> list[Problem]:
+    """Problems of sources that would write to another one's tables, whose names begin with its own: of shop
+    and shop_schema both have silver.shop_schema_changes. Catalogs tell no upper from lower case.
+    """
+    problems = []
+    names = {(_lake_of(source), name.casefold()): name for name, source in reversed(config.sources.items())}
+    for name, source in config.sources.items():
+        for ending in ("", "_schema", "_attachments"):
+            other = names.get((_lake_of(source), f"{name.casefold()}{ending}"), name)
+            if other != name:
+                text = f"is the name of tables of {config.documents[f'sources/{name}'].file}"
+                problems.append(config.documents[f"sources/{other}"].problem((), text, "rename the file"))
+    return problems
+
+
+def _lake_of(source: SourceConfig | None) -> str:
+    return source.lake.model_dump_json() if source is not None and source.lake is not None else ""
+
+
 def _double_tables(config: Config) -> list[Problem]:
     """Problems of source tables and gold targets that two files claim; they are reported in the later
     file.
@@ -333,8 +353,7 @@ def _double_tables(config: Config) -> list[Problem]:
             (("table",), (table.source, *pair)) for pair in table.source_tables
         ]
         if table.gold.target:
-            source = config.sources.get(table.source)
-            lake = source.lake.model_dump_json() if source is not None and source.lake is not None else ""
+            lake = _lake_of(config.sources.get(table.source))
             claims.append((("gold", "target"), ("target", lake, table.gold.target.casefold())))
         for path, claim in claims:
             first = claimed.setdefault(claim, document.file)

@@ -555,6 +555,22 @@ def test_two_files_can_not_claim_one_table_or_one_target(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("other", "refused"),
+    [("shop_schema", True), ("shop_attachments", True), ("SHOP", True), ("shop_changes", False)],
+)
+def test_two_sources_can_not_have_one_table(tmp_path: Path, other: str, refused: bool) -> None:
+    write(tmp_path, sources__shop=GOOD, **{f"sources__{other}": GOOD})
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, sources__shop=GOOD, **{f"sources__{other}": GOOD + "lake: /lake\n"})
+
+    told = [line.replace(str(tmp_path), "") for line in found(tmp_path)]
+
+    assert len(told) == refused
+    assert not told or "is the name of tables of" in told[0]
+    assert found(elsewhere) == []
+
+
 # --- what comes of a good one
 
 

@@ -30,7 +30,7 @@ from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, get_session, many_rows
 from lakehouse.spark.silver.spark_batch import staging_table
-from lakehouse.spark.table_versions import has_same_rows, history_of, version_of, why_out_of_reach
+from lakehouse.spark.table_versions import has_same_rows, history_of, newest_alike, why_out_of_reach
 
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
@@ -57,14 +57,26 @@ def maintain(root: str, source: str | None, snapshots: float, progress: Progress
         raise LakehouseError(
             f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
         )
+    return maintain_each(
+        spark, [(lake, name) for name in ([source] if source else known)], snapshots, progress
+    )
+
+
+def maintain_each(
+    spark: SparkSession, chosen: Iterable[tuple[Lake, str]], snapshots: float, progress: Progress
+) -> list[Entry]:
+    """Maintain sources, each in its lake, and what the sources of a lake share; see `maintain`."""
     found: list[Entry] = []
     failed: list[LakehouseError] = []
-    for name in [source] if source else known:
+    lakes: list[Lake] = []
+    for lake, name in chosen:
+        lakes += [lake] if lake not in lakes else []
         try:
             found.append(maintain_source(spark, lake, name, snapshots, progress=progress))
         except LakehouseError as error:
             failed.append(error)
-    keep_in_shape(spark, lake, [("ops", "lake"), ("ops", "gold_names")], snapshots, progress=progress)
+    for lake in lakes:
+        keep_in_shape(spark, lake, [("ops", "lake"), ("ops", "gold_names")], snapshots, progress=progress)
     if failed:
         raise LakehouseError("\n".join(map(str, failed)))
     return found
@@ -163,7 +175,9 @@ def optimize_gold(
                 spark, ref, {} if capabilities(spark).keys else GOLD_FILES
             )  # Databricks chooses sizes by itself
             progress(f"gold.{entry.gold}: optimized")
-            entry = replace(entry, version=version_of(spark, lake, entry.gold))
+            # by hand somebody may have written to it meanwhile
+            alike = newest_alike(spark, lake, entry.gold, entry.version)
+            entry = replace(entry, version=entry.version if alike is None else alike)
         entries.append(entry)
     if tuple(entries) == manifest.tables:
         return False
@@ -217,7 +231,10 @@ def kept_versions(manifests: Sequence[tuple[int, Manifest]], table: str, snapsho
 
 
 def hours_of(seconds: float) -> int:
-    return math.ceil(seconds / HOUR)
+    """So many hours, but one at least: a VACUUM takes what is in no version, and so are the files of a commit
+    that is being made. Operators and other sources write to the tables of `ops` meanwhile.
+    """
+    return max(1, math.ceil(seconds / HOUR))
 
 
 def vacuum(spark: SparkSession, ref: str, hours: int) -> None:

@@ -19,7 +19,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -74,9 +74,8 @@ class Hold:
         """Advance the heartbeat; LakehouseError where another run has taken the lease."""
         with self.lock:
             begun = time.monotonic()
-            self._refuse_lost()
             self.count += 1
-            self.table.beat(self.layers, self.holder, self.count)
+            self.table.beat(self.layers, self.holder, self.count, self._refuse_lost)
             self.beaten = begun
 
     def check(self) -> None:
@@ -183,10 +182,16 @@ class Table:
         found = {layer: properties.get(BEAT + layer, "").split(":") for layer in layers}
         return {layer: (beat[0], int(beat[1])) for layer, beat in found.items() if len(beat) == 2}
 
-    def beat(self, layers: list[str], holder: str, count: int) -> None:
-        """Set the heartbeat of layers. Runs no Spark task, but for a checkpoint once in 1,000 times."""
+    def beat(
+        self, layers: list[str], holder: str, count: int, check: Callable[[], None] = lambda: None
+    ) -> None:
+        """Set the heartbeat of layers, each time it is tried after a `check`. Runs no Spark task, but for a
+        checkpoint once in 1,000 times.
+        """
         beats = ", ".join(f"{literal(BEAT + layer)} = {literal(f'{holder}:{count}')}" for layer in layers)
-        self.sql(f"ALTER TABLE {self.ref} SET TBLPROPERTIES ({beats}, 'delta.checkpointInterval' = '1000')")
+        self.sql(
+            f"ALTER TABLE {self.ref} SET TBLPROPERTIES ({beats}, 'delta.checkpointInterval' = '1000')", check
+        )
 
     def take(self, layers: list[str], holder: str, watched: dict[str, Any]) -> bool:
         """Put this holder's rows where there are none, or the watched ones; False where another was
@@ -209,11 +214,12 @@ class Table:
             self.sql(f"DELETE FROM {self.ref} WHERE holder = {literal(holder)}")
         return len(taken) == len(layers)
 
-    def sql(self, text: str) -> None:
+    def sql(self, text: str, check: Callable[[], None] = lambda: None) -> None:
         """A statement, again and again while others write at the same moment: each says itself which rows it
-        is about.
+        is about, but for a heartbeat, which the `check` keeps from being set over another holder's.
         """
         for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 0.0):
+            check()
             try:
                 self.spark.sql(text)
                 return

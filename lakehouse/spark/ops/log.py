@@ -36,7 +36,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.ops.pruning import OLD, known_summary, pruned
 from lakehouse.ops.records.gold import Intent, Manifest
 from lakehouse.ops.records.kinds import decode, encode
-from lakehouse.ops.records.operators import Generation
+from lakehouse.ops.records.operators import Dismissed, Generation
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Summary
 from lakehouse.spark import limits
@@ -177,7 +177,6 @@ class OpsLog:
         where another run of the same layer has written since this one read the log.
         """
         records = [*self._taken(), *records]
-        writers = {record.writer for record in records if record.writer}
         written = self._written() if any(isinstance(one, Manifest) for one in records) else None
         for _ in range(TRIES):
             mine = [self._logged(record, self.seq + number) for number, record in enumerate(records, 1)]
@@ -195,7 +194,7 @@ class OpsLog:
                     "its newest one"
                 )
             try:
-                self._refuse_rival(writers, newer)
+                self._refuse_rival(records, newer)
             except LakehouseError:
                 # what was written may stand in gold above the versions that the other run's manifest names
                 if written is not None:
@@ -258,18 +257,20 @@ class OpsLog:
             for row in sorted(rows, key=lambda row: (row["seq"], row["at"]))
         ]
 
-    def _refuse_rival(self, writers: set[str], newer: Sequence[Logged]) -> None:
+    def _refuse_rival(self, records: Sequence[Record], newer: Sequence[Logged]) -> None:
+        writers = {record.writer for record in records if record.writer}
         rival = next((one for one in newer if one.record and one.record.writer in writers), None)
         if rival is not None and rival.record is not None:
             raise LakehouseError(
                 f"{self.source}: another {rival.record.writer} run has written record {rival.seq} "
                 f"({rival.kind}) while this one ran; this one stops, and nothing of it is published"
             )
-        if Manifest.writer in writers and any(one.kind == Generation.kind for one in newer):
-            # what it has read are batches of another numbering, which the manifest would name as the new ones
+        names_batches = Manifest.writer in writers or any(isinstance(one, Dismissed) for one in records)
+        if names_batches and any(one.kind == Generation.kind for one in newer):
+            # what it has read are batches of another numbering, which it would name as the new ones
             raise LakehouseError(
                 f"{self.source}: silver was built again while this run read the former one; this one stops, "
-                "and nothing of it is published: run it again"
+                "and nothing of it is kept: run it again"
             )
 
     def tidy(self, began: int) -> None:

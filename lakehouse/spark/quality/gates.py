@@ -7,6 +7,7 @@ ops.<source>_quality    one row per run, table and check: how many changes it ev
 import functools
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -159,11 +160,12 @@ class Gates:
         replaced = ", ".join(sorted(map(literal, verdict.whole)))
         gone = f" WHEN NOT MATCHED BY SOURCE AND t.lineage IN ({replaced}) THEN DELETE" if replaced else ""
         try:
-            self.spark.sql(
-                f"MERGE INTO {self.lake.ref('ops', name)} t USING {quote(view)} s"
-                " ON t.lineage = s.lineage AND t.key = s.key AND t.position = s.position"
-                f" AND t.origin <=> s.origin WHEN NOT MATCHED THEN INSERT *{gone}"
-            )
+            with self.lake.committing("ops", name):
+                self.spark.sql(
+                    f"MERGE INTO {self.lake.ref('ops', name)} t USING {quote(view)} s"
+                    " ON t.lineage = s.lineage AND t.key = s.key AND t.position = s.position"
+                    f" AND t.origin <=> s.origin WHEN NOT MATCHED THEN INSERT *{gone}"
+                )
         finally:
             self.spark.catalog.dropTempView(view)
 
@@ -295,7 +297,7 @@ def open_gates(
     """The gates of a run, and the tables that their suites do not suit: a statement may have changed them."""
     evaluators: dict[str, SuiteEvaluator] = {}
     unfit: dict[str, str] = {}
-    accepted = {record.lineage: record.changes for record in log.all(Accepted)}
+    accepted = accepted_changes(log)
     for name, suite in suites.items():
         lineages = [
             lineage
@@ -320,6 +322,16 @@ def open_gates(
                 else:
                     evaluators[lineage.id] = judge
     return Gates(log.spark, log.lake, log.source, batch, judges=evaluators, unfit=unfit)
+
+
+def accepted_changes(log: OpsLog) -> dict[str, tuple[str, ...]]:
+    """The changes that operators let pass, by lineage. A record has those of the one before it too, but of
+    two that were written at one time neither has the other's.
+    """
+    found = defaultdict[str, set[str]](set)
+    for record in log.all(Accepted):
+        found[record.lineage].update(record.changes)
+    return {lineage: tuple(sorted(changes)) for lineage, changes in found.items()}
 
 
 def rejected_rows(spark: SparkSession, lake: Lake, source: str) -> DataFrame:

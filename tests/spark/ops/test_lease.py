@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from lakehouse.ops.file_lock import has_flock, is_remote
 from lakehouse.ops.records.bronze import Scan
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations import rebuild
-from lakehouse.spark.ops.lease import Table, layer_lock, lease
+from lakehouse.spark.ops.lease import Hold, Table, layer_lock, lease
 from lakehouse.spark.ops.log import OpsLog
 from tests.support.lakes import quiet, run, write_recording
 from tests.support.open_feed import OpenFeed
@@ -100,6 +101,31 @@ def test_a_holder_whose_lease_was_taken_over_writes_no_more(
             log.add(Scan(checkpoint=2))
     assert set(table.rows(["silver"])) == {"silver"}
     assert OpsLog(spark, lake, "shop").load().all(Scan) == [Scan(checkpoint=1)]
+
+
+def test_a_heartbeat_that_another_holders_overtook_is_not_set_over_it(lake: Lake) -> None:
+    """It belongs to a run that stood still for so long that the other took its lease. Needs no session."""
+
+    class Session:
+        def __init__(self) -> None:
+            self.holder, self.tried = "mine", 0
+
+        def sql(self, text: str) -> Any:
+            if text.startswith("SHOW"):
+                beat = SimpleNamespace(key="lakehouse.beat.silver", value=f"{self.holder}:0")
+                return SimpleNamespace(collect=lambda: [beat])
+            self.tried += 1
+            self.holder = "thief"
+            raise ValueError("[DELTA_METADATA_CHANGED] another one was quicker")
+
+    session: Any = Session()
+    hold = Hold(Table(session, lake, "shop_lease"), "shop", ["silver"], "mine", seconds=1.0, beaten=0.0)
+
+    with pytest.raises(LakehouseError, match="this run's lease lapsed, and another run of silver has"):
+        hold.beat()
+
+    assert session.tried == 1
+    assert hold.beaten == 0.0
 
 
 def test_of_several_that_begin_at_one_moment_one_gets_the_lease(spark: Any, lake: Lake) -> None:

@@ -10,7 +10,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import OffsetRange
 from lakehouse.ops.records.bronze import Scan
 from lakehouse.ops.records.gold import Intent, Manifest
-from lakehouse.ops.records.operators import Generation, Rebuilding, Retired
+from lakehouse.ops.records.operators import Dismissed, Generation, Rebuilding, Retired
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.silver import Planned
 from lakehouse.spark.gold.run import unpublished
@@ -205,11 +205,17 @@ def test_a_log_reads_what_others_have_appended_since_and_takes_up_a_new_generati
     assert reader.path("silver", "shop_changes") == f"{tmp_path}/silver/shop_changes_g2"
 
 
-@pytest.mark.parametrize("stops", [True, False])
-def test_a_run_of_gold_stops_where_silver_was_built_again_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, stops: bool
+WRITES = Intent(batch=7, watermark=(0,) * 6, tables=("d__t",))
+GIVEN_UP = Dismissed(code=None, batch=7, gaps=0, why="")
+
+
+@pytest.mark.parametrize(("record", "stops"), [(WRITES, True), (GIVEN_UP, True), (Scan(checkpoint=1), False)])
+def test_who_names_batches_stops_where_silver_was_built_again_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, record: Record, stops: bool
 ) -> None:
-    """Its manifest would name a batch of the former silver as one of the new. Needs no session."""
+    """A manifest would name a batch of the former silver as one of the new, and a dismissal would close dead
+    letters of the new that are still to come. Needs no session.
+    """
     nothing: Any = None
     log = OpsLog(nothing, Lake("lake"), "shop")
     stored = [log._logged(Generation(number=2), 1)]
@@ -219,7 +225,6 @@ def test_a_run_of_gold_stops_where_silver_was_built_again_meanwhile(
 
     monkeypatch.setattr(OpsLog, "_append", append)
     monkeypatch.setattr(OpsLog, "_newer", lambda log: [one for one in stored if one.seq > log.seq])
-    record: Record = Intent(batch=7, watermark=(0,) * 6, tables=("d__t",)) if stops else Scan(checkpoint=1)
 
     if stops:
         with pytest.raises(LakehouseError, match="shop: silver was built again while this run read"):
