@@ -34,6 +34,7 @@ from lakehouse.spark.silver.dedupe import (
     in_spans,
     known_afters,
     overlaps,
+    physical_table_of,
 )
 from lakehouse.spark.silver.tables import (
     PROPERTIES,
@@ -123,6 +124,7 @@ def identity_of(event: Event, order: str) -> tuple[Any, ...]:
         _text(event["key"]),
         tuple(event["position"]),
         event["row_id"] or "",
+        physical_table_of(event),
     )
     return (*base, *(event[name] for name in PLACE)) if order == "arrival" else base
 
