@@ -123,7 +123,8 @@ FORMATS: dict[str, Format] = {
         harmful_settings=_settings.TICDC | _settings.TICDC_KAFKA | _settings.EXTENSION,
         large=_later("ticdc.large_messages", "CANAL_JSON"),
         other_order=OtherOrder("arrival", _is_without_extension),
-        redelivery=Redelivery("es", 2, 100_000),  # `es` falls often, so the run is short
+        # `es` falls often, so the run is short
+        redelivery=Redelivery("es", 2, 100_000, by_table=True),
         sends_row_ids=True,
         counts_partitions=True,
         detected=DetectedOption("tidb_extension", _later("ticdc.canal_json", "has_extension")),

@@ -100,13 +100,15 @@ class Redelivery(NamedTuple):
 
     `number`: the member that falls at a restart; `least`: how many messages in a row have to be equal to be a
     replay; `run`: how many messages before a batch are compared with it, at most; `made`: the member with
-    the milliseconds at which a message was made, where one number means that they were made together.
+    the milliseconds at which a message was made, where one number means that they were made together;
+    `by_table`: the number never falls within a table but at a restart.
     """
 
     number: str
     least: int
     run: int
     made: str | None = None
+    by_table: bool = False
 
 
 class Logged(NamedTuple):

@@ -73,27 +73,30 @@ class RunCounter:
 
 def resolved_runs(runs: OpenRuns, resolved: Iterable[tuple[str, int]]) -> OpenRuns:
     """The runs after a batch that has no rows of tables without a key, but these resolved events: the
-    partition and resolved_ts of each, in the order in which they arrived.
+    partition and resolved_ts of each, in the order in which they arrived. The last one is kept of partitions
+    without runs too: one below it ends the runs that begin in between.
     """
     counters = {place: RunCounter(known) for place, known in runs.items()}
     for place, resolved_ts in resolved:
-        if place in counters:
-            counters[place].resolved(resolved_ts)
+        counters.setdefault(place, RunCounter()).resolved(resolved_ts)
     return {place: counter.runs for place, counter in counters.items()}
 
 
 def with_picked_rows(before: OpenRuns, after: OpenRuns) -> OpenRuns:
     """The open runs after a batch of records that were picked out: those that were open before, with the
-    equal halves that such records add to them.
+    equal halves that such records add to them, and those of later commits, which no resolved event has ended.
     """
-    return {
-        place: {table: _with_halves(run, after.get(place, {}).get(table)) for table, run in runs.items()}
-        for place, runs in before.items()
-    }
-
-
-def _with_halves(run: OpenRun, picked: OpenRun | None) -> OpenRun:
-    if picked is None or run.ended or picked.commit_ts != run.commit_ts:
-        return run
-    halves = {half: max(n, run.halves.get(half, 0)) for half, n in picked.halves.items()}
-    return OpenRun(run.commit_ts, False, {**run.halves, **halves})
+    found = {place: dict(runs) for place, runs in before.items()}
+    for place, picked in after.items():
+        runs = found.setdefault(place, {})
+        resolved = runs[_RESOLVED].commit_ts if _RESOLVED in runs else -1
+        for table, run in picked.items():
+            known = runs.get(table)
+            if known is not None and known.commit_ts == run.commit_ts and not known.ended:
+                halves = {half: max(n, known.halves.get(half, 0)) for half, n in run.halves.items()}
+                runs[table] = OpenRun(known.commit_ts, False, {**known.halves, **halves})
+            elif not run.ended and run.commit_ts > (
+                resolved if known is None else max(resolved, known.commit_ts)
+            ):
+                runs[table] = run
+    return found

@@ -15,6 +15,10 @@ milliseconds (`ts`), a restart takes seconds.
 Where more than one place of the run fits, all are followed. A replay that leaves the run before its end is
 *broken*: what was equal until then is a copy, what follows is new, and it is counted, for its rows may show
 the past again.
+
+`es` never falls within a table, but a replay may mix tables otherwise than before, or be recognised in its
+middle alone. Where a table's last message that was taken as new has a lower `es`, its rows are back in the
+past: a message of it that is equal to an earlier one is taken as new too, or they would stay there.
 """
 
 import hashlib
@@ -40,26 +44,28 @@ def rule_of(format: str, order: str) -> Redelivery | None:
 
 class Sent(NamedTuple):
     """The parts of a message that are compared: its number, a hash of everything that a replay does not
-    change, and the time at which it was made.
+    change, the time at which it was made, and its table.
     """
 
     number: int | None
     mark: bytes
     made: int | None = None
+    table: str = ""
 
 
 def sent(message: Message, rule: Redelivery) -> Sent:
     """A JSON message; bytes that are none are compared as they are, and have no number."""
     value = message.value or b""
-    made = None
+    made, table = None, ""
     try:
         members = _decode(value)
         number = msgspec.json.decode(members[rule.number], type=int)
         made = _milliseconds(members.get(rule.made or ""))
+        table = ".".join(bytes(members.get(name, b"")).decode() for name in ("database", "table"))
         value = _encode({name: raw for name, raw in members.items() if name not in _DIFFERS})
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
         number = None
-    return Sent(number, hashlib.blake2b(value, digest_size=12).digest(), made)
+    return Sent(number, hashlib.blake2b(value, digest_size=12).digest(), made, table)
 
 
 def _milliseconds(raw: Any) -> int | None:
@@ -97,7 +103,10 @@ class Aligner:
         self.run: list[bytes] = []
         self.last: tuple[int | None, int | None] = (None, None)
         self.broken = 0
-        self._least = rule.least
+        self._least, self._by_table = rule.least, rule.by_table
+        # by table: the number of the last message that was taken as new, and the one from which it went back
+        self._last_of: dict[str, int] = {}
+        self._back_from: dict[str, int] = {}
         self._at: list[int] = []  # the places of the run that the next message may be a copy of
 
     @property
@@ -119,19 +128,37 @@ class Aligner:
         self._at = [place + 1 for place in before if place < end and self.run[place] == message.mark]
         if begins_again:
             self._at = sorted({*self._at, *self._begun([message, *following])})
-        if self._at:
+        if self._at and not self._is_ahead(message):
             return True
-        self.broken += bool(before) and end not in before
+        self.broken += bool(self._at) or (bool(before) and end not in before)
+        self._at = []
         self.run.append(message.mark)
+        if self._by_table and message.number is not None:
+            self._take(message.table, message.number)
         return False
+
+    def _take(self, table: str, number: int) -> None:
+        """Note the number of a new message. A table that went back stays so until it is above where it was:
+        the messages of one transaction have one number.
+        """
+        last = self._last_of.get(table, number)
+        high = self._back_from.pop(table, last if number < last else None)
+        if high is not None and number <= high:
+            self._back_from[table] = high
+        self._last_of[table] = number
+
+    def _is_ahead(self, message: Sent) -> bool:
+        """Whether the rows of the message's table are back at what was before it."""
+        number, last = message.number, self._last_of.get(message.table)
+        if not self._by_table or number is None or last is None:
+            return False
+        return last < number or (last == number and message.table in self._back_from)
 
     def _begun(self, messages: Sequence[Sent]) -> list[int]:
         """Behind each place of the run from which on it has these messages."""
         marks = [message.mark for message in messages]
-        if len(marks) < self._least:
-            return []
         return [
             place + 1
             for place, mark in enumerate(self.run)
-            if mark == marks[0] and self.run[place : place + self._least] == marks
+            if mark == marks[0] and self.run[place : place + len(marks)] == marks
         ]

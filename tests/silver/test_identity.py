@@ -143,7 +143,19 @@ def test_a_batch_without_rows_of_keyless_tables_ends_the_runs_that_its_resolved_
     assert numbers(counter, 7) == [1], "what a batch ends does not change the state that it began from"
 
 
-def test_rows_that_were_picked_out_count_in_the_run_that_is_open_and_in_no_other() -> None:
+def test_a_run_is_ended_by_a_resolved_event_below_the_last_one_though_that_came_before_any_row() -> None:
+    place = run_place("x", "", 0)
+
+    counter = RunCounter(resolved_runs({}, [(place, 9), (place, 6)])[place])
+
+    assert numbers(counter, 7) == [0]
+    counter.resolved(6)
+    assert numbers(counter, 7) == [1]
+    counter.resolved(5)
+    assert numbers(counter, 7) == [0]
+
+
+def test_rows_that_were_picked_out_count_in_the_run_that_is_open_and_in_no_earlier_one() -> None:
     open_, ended = OpenRun(5, False, {"x": 2, "y": 1}), OpenRun(4, True, {})
     before = {"p": {"t": open_, "u": ended}, "q": {"t": open_}}
 
@@ -153,4 +165,18 @@ def test_rows_that_were_picked_out_count_in_the_run_that_is_open_and_in_no_other
         "q": {"t": open_},
     }
     assert with_picked_rows(before, {"p": {"t": OpenRun(3, False, {"x": 7})}}) == before
-    assert with_picked_rows({}, after) == {}
+
+
+def test_rows_that_were_picked_out_of_a_commit_that_is_not_resolved_begin_its_run() -> None:
+    place, picked = run_place("x", "", 0), RunCounter()
+    assert numbers(picked, 7, 7) == [0, 1]
+    for resolved, before, number in [(None, None, 2), (6, None, 2), (6, 6, 2), (7, None, 0), (None, 8, 0)]:
+        counter = RunCounter()
+        if resolved is not None:
+            counter.resolved(resolved)
+        if before is not None:
+            counter.number(TABLE, before, "1:y")
+
+        runs = with_picked_rows({place: counter.runs}, {place: picked.runs})
+
+        assert numbers(RunCounter(runs[place]), 7) == [number], (resolved, before)

@@ -176,8 +176,9 @@ class Memory:
             run = self.runs.setdefault(place, RunCounter())
             row_id = f"{half}:{run.number(table, change.commit_ts or 0, half)}"
         where = () if self.tidb else place
+        physical = None if change.key else change.physical_table
         self.changes.setdefault(
-            (change.database, change.table, str(change.key), change.position, row_id, where), change
+            (change.database, change.table, str(change.key), change.position, row_id, physical, where), change
         )
 
     @property

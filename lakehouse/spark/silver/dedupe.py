@@ -35,7 +35,9 @@ index int, path string,
   code string, message string"""
 KNOWN_LIMIT = 200_000
 # the types of an identity's columns that are no text
-TYPES = {"position": POSITION, "partition": "int"}
+TYPES = {"position": POSITION, "partition": "int", "physical_table": "bigint"}
+# the key of a row without one: two that are equal, in two partitions of their table, are two
+NO_KEY = "[]"
 CONFLICT = (
     "the same change arrived with another value: check the feed's settings and zone, or raise "
     "an epoch if the source is another one"
@@ -62,14 +64,7 @@ class Distinct:
 
 def identity(order: str) -> list[Column]:
     """The columns that make two changes one; arrival feeds order only within a partition."""
-    parts = [
-        F.col("database"),
-        F.col("table"),
-        F.col("key"),
-        F.col("position"),
-        F.coalesce(F.col("row_id"), F.lit("")).alias("row_id"),
-    ]
-    return [*parts, *map(F.col, PLACE)] if order == "arrival" else parts
+    return [_of_identity(name).alias(name) for name in identity_names(order)]
 
 
 def distinct_changes(
@@ -172,6 +167,7 @@ def _known(log: OpsLog, feed: SilverSettings, spans: Iterable[Span], batch: int)
         "key",
         "position",
         "row_id",
+        "physical_table",
         *(f"origin.{name}" for name in RECORD),
         "after",
     )
@@ -202,24 +198,27 @@ def known_afters(
     """
     known = _known(log, feed, spans_of((tuple(one["position"]),) * 2 for one in changes), batch)
     names = identity_names(feed.order)
-    rows = [{f"k_{name}": _plain(name, one[name]) for name in names} for one in changes]
+    rows = [{f"k_{name}": _plain(name, one) for name in names} for one in changes]
     schema = columns(", ".join(f"k_{name} {TYPES.get(name, 'string')}" for name in names))
     mine = known.join(F.broadcast(rows_frame(log.spark, rows, schema)), same_identity(names), "left_semi")
     for batch_ in mine.toArrow().to_batches():
         yield from batch_.to_pylist()
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, change: dict[str, Any]) -> Any:
+    value = change[name]
     if name == "position":
         return position_struct(value)
     if name == "row_id":
         return value or ""
+    if name == "physical_table":
+        return physical_table_of(change)
     return value.decode() if isinstance(value, bytes) else value
 
 
 def identity_names(order: str) -> list[str]:
     """The columns of an identity."""
-    names = ["database", "table", "key", "position", "row_id"]
+    names = ["database", "table", "key", "position", "row_id", "physical_table"]
     return [*names, *PLACE] if order == "arrival" else names
 
 
@@ -232,7 +231,15 @@ def same_identity(names: Iterable[str]) -> Column:
 
 
 def _of_identity(name: str) -> Column:
+    if name == "physical_table":
+        return F.when(F.col("key") == NO_KEY, F.col(name))
     return F.coalesce(name, F.lit("")) if name == "row_id" else F.col(name)
+
+
+def physical_table_of(change: dict[str, Any]) -> int | None:
+    """The physical table as a part of a change's identity."""
+    number: int | None = change["physical_table"]
+    return number if change["key"] in (NO_KEY, NO_KEY.encode()) else None
 
 
 def _join_known(first: DataFrame, known: DataFrame, order: str) -> DataFrame:

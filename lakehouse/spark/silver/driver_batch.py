@@ -34,6 +34,7 @@ from lakehouse.spark.silver.dedupe import (
     in_spans,
     known_afters,
     overlaps,
+    physical_table_of,
 )
 from lakehouse.spark.silver.tables import (
     PROPERTIES,
@@ -102,6 +103,13 @@ def number_rows(events: list[Event], runs: OpenRuns) -> OpenRuns:
     return {**runs, **{place: counter.runs for place, counter in counters.items()}}
 
 
+def runs_before(plan: Planned, done: Done | None) -> OpenRuns:
+    """The runs that a batch goes on from. Records that are decoded again have runs of their own, so that
+    their rows that silver has get the same numbers.
+    """
+    return {} if done is None or plan.is_repeat else done.runs
+
+
 def resolved_events(events: Iterable[Event]) -> list[tuple[str, int]]:
     """The partition and resolved_ts of each resolved event, in arrival order."""
     marks = [one for one in events if one["kind"] == "watermark" and one["resolved_ts"] is not None]
@@ -116,6 +124,7 @@ def identity_of(event: Event, order: str) -> tuple[Any, ...]:
         _text(event["key"]),
         tuple(event["position"]),
         event["row_id"] or "",
+        physical_table_of(event),
     )
     return (*base, *(event[name] for name in PLACE)) if order == "arrival" else base
 
@@ -215,7 +224,7 @@ def run_local_batch(
     events, summary = decode_rows(table, settings)
     if FORMATS[feed.format].transactions is not None:
         summary.told, summary.settled = transaction_events_of_rows(events), feed.settled
-    runs = done.runs if done else {}
+    runs = runs_before(plan, done)
     runs = number_rows(events, runs) if summary.keyless else resolved_runs(runs, resolved_events(events))
     changes = [event for event in events if event["kind"] == "change"]
     top = highest_known(feed.order, plan, done.top if done else None)

@@ -24,7 +24,7 @@ from lakehouse.spark.arrow import Worker
 from lakehouse.spark.bronze.offsets import of_place, within
 
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
-SENT = "offset bigint, number bigint, mark binary, made bigint"
+SENT = "offset bigint, number bigint, mark binary, made bigint, `table` string"
 _NUMBER = r'[{{,]\s*"{}"\s*:\s*([0-9]{{1,18}})\s*[,}}]'
 _LAST = "(?s).*" + _NUMBER  # `ts` stands behind `sqlType`, which has a number for a column of that name
 
@@ -156,8 +156,8 @@ def _sent(
         return []
     messages = bronze.where(_within(place, first, last)).select("offset", "value")
     table = messages.mapInArrow(_marks(rule), SENT).toArrow().sort_by("offset")
-    rows = zip(*(table[name].to_pylist() for name in ("offset", "number", "mark", "made")), strict=True)
-    return [(offset, Sent(number, mark, made)) for offset, number, mark, made in rows]
+    rows = zip(*(table[name].to_pylist() for name in ("offset", *Sent._fields)), strict=True)
+    return [(offset, Sent(*told)) for offset, *told in rows]
 
 
 def _marks(rule: Redelivery, wanted: frozenset[bytes] | None = None) -> Worker:
@@ -176,8 +176,8 @@ def _marks(rule: Redelivery, wanted: frozenset[bytes] | None = None) -> Worker:
             rows = [row for row in rows if wanted is None or row[2] in wanted]
             arrays = [
                 pa.array([row[i] for row in rows], type_)
-                for i, type_ in enumerate((pa.int64(), pa.int64(), pa.binary(), pa.int64()))
+                for i, type_ in enumerate((pa.int64(), pa.int64(), pa.binary(), pa.int64(), pa.string()))
             ]
-            yield pa.RecordBatch.from_arrays(arrays, names=["offset", "number", "mark", "made"])
+            yield pa.RecordBatch.from_arrays(arrays, names=["offset", *Sent._fields])
 
     return work

@@ -16,11 +16,17 @@ from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.silver.identity import resolved_runs
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, keeping, many_rows
-from lakehouse.spark.silver.columns import ORIGIN, RECORD
+from lakehouse.spark.silver.columns import ORIGIN, PLACE, RECORD
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
 from lakehouse.spark.silver.done_record import transaction_events
-from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, resolved_events, risen
+from lakehouse.spark.silver.driver_batch import (
+    append_rows,
+    new_schema_rows,
+    resolved_events,
+    risen,
+    runs_before,
+)
 from lakehouse.spark.silver.keyless_rows import number_halves
 from lakehouse.spark.silver.packed import changes_frame, others_frame
 from lakehouse.spark.silver.tables import PROPERTIES, SilverSettings, count_by_table, silver_schema
@@ -48,12 +54,12 @@ def run_spark_batch(
         changes, others = changes_frame(packed), others_frame(packed)
         if FORMATS[feed.format].transactions is not None:
             summary.told, summary.settled = transaction_events(changes, others), feed.settled
-        runs, top = (done.runs, highest_known(feed.order, plan, done.top)) if done else ({}, None)
+        runs = runs_before(plan, done)
+        top = highest_known(feed.order, plan, done.top if done else None)
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
-        elif runs and summary.counts["watermarks"]:
-            marks = others.where("kind = 'watermark'").select("kind", *RECORD, "index", "resolved_ts")
-            runs = resolved_runs(runs, resolved_events(marks.toArrow().to_pylist()))
+        elif feed.order == "tidb" and summary.counts["watermarks"]:
+            runs = resolved_runs(runs, resolved_events(resolved_rows(others, runs)))
         hashes = (row.hashes for row in books)
         result = without_duplicates(log, feed, changes, hashes, summary=summary, plan=plan, top=top)
         summary.inserted = dict(result.tables)
@@ -65,6 +71,17 @@ def run_spark_batch(
         append_rows(log, feed, plan, name="watermarks", events=risen(summary, done))
     found = {"inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
     return summary, runs, {**summary.counts, **found}
+
+
+def resolved_rows(others: DataFrame, runs: OpenRuns) -> list[dict[str, Any]]:
+    """The resolved events that the runs after a batch depend on: of each partition the last one, or all where
+    runs are open.
+    """
+    marks = others.where("kind = 'watermark'").select("kind", *RECORD, "index", "resolved_ts")
+    if all(run.ended for tables in runs.values() for run in tables.values()):
+        last = F.max(F.struct("offset", "index", "resolved_ts")).alias("last")
+        marks = marks.groupBy("kind", *PLACE).agg(last).select("kind", *PLACE, "last.*")
+    return list(marks.toArrow().to_pylist())
 
 
 def without_duplicates(

@@ -1,5 +1,6 @@
 """Dead letters that are decoded again: on the driver where they are few, else in Spark jobs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import cramjam
 import msgspec
 import pytest
 
-from lakehouse.events import Message
+from lakehouse.events import DeadLetter, Message
 from lakehouse.formats import FORMATS
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
@@ -22,6 +23,7 @@ from lakehouse.spark.operations.requeue import decode_again, ranges_of
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import source_of_path, try_recording
 from lakehouse.spark.silver.tables import SilverSettings
+from tests.support.encode_open import message as open_message
 from tests.support.lakes import quiet, silver_rows, write_recording
 from tests.support.open_feed import OpenFeed, T
 from tests.support.paths import DATA
@@ -120,6 +122,36 @@ def test_a_row_without_a_key_that_may_be_another_equal_one_stays_a_dead_letter(
 
     again = decode_again(log, source, ranges_of([letter["origin"]]), None)
     assert (again["inserted"], again["conflict"]) == (0, 1)
+
+
+@pytest.mark.parametrize("most", [100, 0], ids=["few", "many"])
+def test_rows_without_a_key_that_were_read_count_once_beside_one_of_their_message_that_was_not(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """No watermark has passed their commit yet."""
+    feed = OpenFeed()
+    feed.ddl(1, "t", "CREATE TABLE `shop`.`t` (id INT)")
+    key = json.dumps({"ts": T + 5, "scm": "shop", "tbl": "t", "t": 1}).encode()
+    rows = [(key, json.dumps({"u": {"id": {"t": 3, "f": 0, "v": id}}}).encode()) for id in (1, 2)]
+    feed.messages.append(open_message(rows, "shop", 0, 1))
+    with monkeypatch.context() as broken:
+        row = FORMATS["ticdc-open"]
+
+        def decode(message: Message, options: Any) -> Any:
+            first, *others = row.decode(message, options)
+            return [first, *(DeadLetter("value", "broken", one.index, "shop", "t") for one in others)]
+
+        broken.setitem(FORMATS, "ticdc-open", row._replace(decode=decode, decode_stored=None))
+        run_uncompressed(write_recording(tmp_path / "shop.jsonl", feed.messages), tmp_path / "lake")
+    letters = silver_rows(spark, tmp_path / "lake", "shop", "dead_letters")
+    assert [letter["origin"]["index"] for letter in letters] == [1]
+    monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", most)
+    log = OpsLog(spark, Lake(str(tmp_path / "lake")), "shop").load()
+    source = SilverSettings("shop", "ticdc-open", "tidb", {"compression": "none"})
+
+    counts = decode_again(log, source, ranges_of(letter["origin"] for letter in letters), None)
+
+    assert (counts["inserted"], counts["duplicate"], counts["conflict"]) == (1, 1, 0)
 
 
 def cut_in_three(told: list[Message], at: int) -> list[Message]:

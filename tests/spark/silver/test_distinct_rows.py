@@ -24,6 +24,7 @@ def change(after: Row | None, *, offset: int = 0, index: int = 0, **more: Any) -
         "key": b"[1]",
         "position": (0, 7, 1, 0, 0, 0),
         "row_id": None,
+        "physical_table": None,
         "topic": "x",
         "incarnation": "",
         "partition": 0,
@@ -102,6 +103,18 @@ def test_a_delete_in_place_of_a_row_is_a_conflict_and_a_delete_that_comes_again_
 )
 def test_database_table_key_epoch_commit_time_rank_and_row_tell_changes_apart(other: Row) -> None:
     assert kept([change({"v": 1}), change({"v": 2}, offset=1, **other)]) == ([{"v": 1}, {"v": 2}], 0, 0)
+
+
+def test_equal_rows_without_a_key_in_two_partitions_of_their_table_are_two() -> None:
+    """Column selectors may leave out what tells the partitions apart."""
+    for key, rows in ((b"[]", [{"v": 1}, {"v": 1}]), (b"[1]", [{"v": 1}])):
+        two = [
+            change({"v": 1}, key=key, physical_table=5),
+            change({"v": 1}, key=key, physical_table=6, offset=1),
+        ]
+        again = [{**one, "offset": offset} for offset, one in enumerate(two, 2)]
+
+        assert kept([*two, *again])[0] == rows
 
 
 @pytest.mark.parametrize("other", [{"topic": "y"}, {"partition": 1}, {"incarnation": "b"}])

@@ -39,6 +39,7 @@ def changes(chance: random.Random, count: int) -> list[Change]:
                 0,
             ),
             "row_id": chance.choice([None, "", "a", "b"]),
+            "physical_table": chance.choice([None, 5, 5, 6]),
             "topic": chance.choice(["x", "y"]),
             "incarnation": "",
             "partition": chance.randint(0, 1),
@@ -57,6 +58,7 @@ def append(spark: Any, lake: Lake, known: list[Change], batch: int) -> None:
             "key": one["key"].decode(),
             "position": dict(zip(POSITION_PARTS, one["position"], strict=True)),
             "row_id": one["row_id"],
+            "physical_table": one["physical_table"],
             "origin": {name: one[name] for name in ("topic", "incarnation", "partition")},
             "after": one["after"],
             "batch": batch,
@@ -108,10 +110,11 @@ def test_in_spark_too_a_message_with_one_identity_twice_has_one_twin_per_message
     spark: Any,
 ) -> None:
     place = ("d", "t", "[1]", (0,), "", "x", "", 0)
-    rows = [(*place, offset, index, None, f"{index}") for offset in range(3) for index in range(2)]
+    rows = [(*place, offset, index, None, None, f"{index}") for offset in range(3) for index in range(2)]
     columns = (
         "database string, `table` string, key string, position struct<epoch:bigint>, row_id string, "
-        "topic string, incarnation string, partition int, offset bigint, index int, path string, after string"
+        "topic string, incarnation string, partition int, offset bigint, index int, path string, "
+        "physical_table bigint, after string"
     )
 
     [first] = _firsts(spark.createDataFrame(rows, columns), "tidb").collect()

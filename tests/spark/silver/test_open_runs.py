@@ -46,3 +46,22 @@ def test_rows_are_known_again_though_their_watermark_came_in_a_batch_of_its_own(
 
     assert shown(lake, tmp_path / "shown") == engine(feed.messages)
     assert shown(lake, tmp_path / "shown")["shop.k"] == [{"v": "one"}] * 2
+
+
+@pytest.mark.parametrize("records", [limits.SILVER_BATCH_RECORDS, 0])
+def test_a_changefeed_that_begins_again_is_noticed_by_a_watermark_of_a_batch_before_any_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", records)
+    lake, path, feed = tmp_path / "lake", tmp_path / "shop.jsonl", OpenFeed()
+    feed.ddl(1, "k", "CREATE TABLE `shop`.`k` (v VARCHAR(20))")
+    feed.resolved(20)
+    run(write_recording(path, feed.messages), lake)
+    key, image = {"ts": T + 30, "scm": "shop", "tbl": "k", "t": 1}, {"v": {"t": 15, "f": 64, "v": "one"}}
+    for resolved in (15, 40):
+        feed.add(key, {"u": image})
+        feed.resolved(resolved)
+    run(write_recording(path, feed.messages), lake)
+
+    assert shown(lake, tmp_path / "shown") == engine(feed.messages)
+    assert shown(lake, tmp_path / "shown")["shop.k"] == [{"v": "one"}]

@@ -78,7 +78,7 @@ def test_the_number_that_a_look_finds_is_the_messages_own(
     marked = pa.Table.from_batches(
         _marks(CANAL)(iter(table.select(["offset", "value"]).to_batches()))
     ).to_pylist()
-    assert [(row["number"], row["mark"], row["made"]) for row in marked[: len(values)]] == [
+    assert [tuple(row[name] for name in Sent._fields) for row in marked[: len(values)]] == [
         sent(Message("t", 0, 0, None, v), CANAL) for v in values
     ]
 
