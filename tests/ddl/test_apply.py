@@ -14,6 +14,7 @@ from lakehouse.ddl_effects import (
     Effect,
     Fill,
     Forget,
+    NullsLost,
     Rekey,
     RemoveRows,
     Retype,
@@ -455,7 +456,8 @@ def test_t60_default_nullability_comment_and_place_touch_no_row_but_nulls_that_m
         "ALTER c SET DEFAULT '2020-01-01', MODIFY b VARCHAR(10) NOT NULL DEFAULT 'x' COMMENT 'y' FIRST",
     )
 
-    assert effects == (Retype(2, ColumnType("varchar", 10), ColumnType("varchar", 10), not_null=True),)
+    kind = ColumnType("varchar", 10)
+    assert effects == (NullsLost(2, "b", kind), Retype(2, kind, kind, not_null=True))
     assert altered(schema, "MODIFY b VARCHAR(10) NULL")[1] == ()
     assert [(column.default, column.not_null) for column in schema.columns] == [
         ("'x'", True),
