@@ -19,7 +19,7 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import NAMES_MIXED, Lineage, Name, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
-from lakehouse.schema_history.named_tables import names_of_hidden_session, statements_of
+from lakehouse.schema_history.named_tables import as_parsed, names_of_hidden_session, statements_of
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import EMPTY, Lives
@@ -48,6 +48,10 @@ class Context:
     @property
     def position(self) -> Position:
         return self.record.position
+
+    @property
+    def ddl(self) -> str:
+        return as_parsed(self.record.ddl or "", self.rules.server)
 
     def name(self, name: E.Name) -> Name:
         """The live table that the statement means by a name."""
@@ -98,7 +102,7 @@ class Context:
 def renames_of(context: Context) -> list[tuple[Name, Name]]:
     """The old and new names of the tables that a record renames."""
     try:
-        statements = statements_of(context.record.ddl) if context.record.ddl else ()
+        statements = statements_of(context.ddl)
     except DdlError:
         return []
     renames = (statement for statement in statements if isinstance(statement, E.RenameTable))
@@ -112,7 +116,7 @@ def apply_ddl(context: Context) -> list[tuple[Position, str]]:
     record = context.record
     decision = context.rules.decision(record.position, record.ddl)
     try:
-        statements = statements_of((decision.instead if decision else None) or record.ddl or "")
+        statements = statements_of((decision.instead if decision else None) or context.ddl)
     except DdlError as error:
         return _hold_unread(context, str(error))
     problems = []
