@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED
-from lakehouse.schema_history.table_lives import UNSEEN
+from lakehouse.schema_history.table_lives import SEQUENCE, UNSEEN
 from tests.support.feeds import Canal, TiCDC
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
@@ -146,3 +146,14 @@ def test_a_rename_if_exists_of_a_table_that_is_there_renames_it() -> None:
 
     assert created().ddl(3, "RENAME TABLE IF EXISTS `t` TO `u`", table="u").tables == {"d.u": [X]}
     assert seen.tables == {"d.u": [X]}
+
+
+def test_a_sequence_of_mariadb_whose_rows_a_feed_has_is_incomplete() -> None:
+    """Each block of its numbers is logged as an INSERT (run on MariaDB 10.11)."""
+    names = "next_not_cached_value minimum_value maximum_value start_value increment cache_size cycle_option"
+    values: dict[str, Any] = {**dict.fromkeys(names.split(), "1"), "cycle_count": "0"}
+    feed = Canal().ddl(1, "CREATE SEQUENCE t").row(2, "INSERT", values, types={}, key=())
+    feed.row(3, "INSERT", {**values, "next_not_cached_value": "4"}, types={}, key=())
+
+    assert len(feed.table()) == 2
+    assert feed.incomplete() == SEQUENCE
