@@ -809,6 +809,14 @@ def test_a_stored_column_is_computed_anew_where_a_generated_column_that_it_names
     assert altered(schema, "RENAME COLUMN v TO w, ADD z INT AS (a)")[1] == ()
 
 
+def test_what_double_quotes_hold_in_an_expression_may_be_a_column() -> None:
+    """No message tells whether the session had ANSI_QUOTES."""
+    schema = table("""CREATE TABLE t (a INT, b INT, g INT AS ("a" + 1) STORED)""")
+
+    assert Forget(3) in altered(schema, "MODIFY a VARCHAR(9)")[1]
+    assert Forget(3) not in altered(schema, "MODIFY b VARCHAR(9)")[1]
+
+
 def test_names_are_compared_as_servers_compare_them() -> None:
     names = ("straße", "strasse", "É", "e", "ς", "σ", "ẞ", "Ა", "ა")
     schema = table(f"CREATE TABLE t ({', '.join(f'{name} INT' for name in names)})")
