@@ -22,7 +22,7 @@ from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.named_tables import as_parsed, names_of_hidden_session, statements_of
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record
-from lakehouse.schema_history.table_lives import EMPTY, Lives
+from lakehouse.schema_history.table_lives import EMPTY, MAYBE_OLDER, Lives
 
 RECOVERED = "it was recovered upstream, which sends no rows"
 MOVED = "a RENAME of a table of this name, and no message tells of which database"
@@ -230,6 +230,8 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
         charset = lives.charsets.of(name[0])
         schema = like.source_schema if like else _first_schema(statement, charset)
         lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
+        if statement.if_not_exists and lives.virtual and name not in lives.free_since:
+            lineage.notes.append(MAYBE_OLDER)  # a binlog has such a statement in any case
         if like is not None and any(why == NAMES_MIXED for _, why in like.incomplete):
             lineage.incomplete.append((position, NAMES_MIXED))  # a copy of what the producer has
         if schema is None:

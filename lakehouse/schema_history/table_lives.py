@@ -18,6 +18,9 @@ EMPTY = TableSchema((), inferred=True)
 _GONE = ""  # the charset of a database that was dropped
 
 NO_CREATE = "no CREATE was seen: its schema is inferred from the messages"
+MAYBE_OLDER = (
+    "its CREATE has IF NOT EXISTS: if it was there before, its rows of then are unknown, and so is its schema"
+)
 SEQUENCE = "it is a sequence of MariaDB, which has one row and logs each new one as an INSERT"
 _SEQUENCE_COLUMNS = (
     "next_not_cached_value minimum_value maximum_value start_value increment cache_size cycle_option "
