@@ -214,7 +214,7 @@ class Repartition(Clause):
 @dataclass(frozen=True, slots=True)
 class TableCharset(Clause):
     """The default of columns to come; `convert` also converts those that exist. `charset` is None for
-    DEFAULT.
+    DEFAULT, the database's.
     """
 
     charset: str | None

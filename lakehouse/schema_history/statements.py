@@ -275,7 +275,11 @@ def _alter(context: Context, statement: E.AlterTable) -> None:
     if lineage is None:
         return
     lives.anchor(lineage, context.position)
-    edits = edits_at(statement.edits, context.rules.server)
+    default = E.TableCharset(lives.charsets.of(name[0]), convert=True)
+    edits = [
+        default if edit == E.TableCharset(None, convert=True) else edit
+        for edit in edits_at(statement.edits, context.rules.server)
+    ]
     rule_on_alter(lineage, edits, context.record, context.rules).apply(lineage)
     for edit in statement.edits:
         if isinstance(edit, E.RenameTo):
