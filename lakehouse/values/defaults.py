@@ -233,4 +233,12 @@ def _string_literal(text: str, charset: str | None, column_type: ColumnType) -> 
         return _Literal(int.from_bytes(value.encode(), "big"), True)
     if column_type.family == "binary" and charset is None:
         return _Literal(value.encode(), False)
+    if column_type.family in ("text", "enum", "set") and _is_reread(value, (charset or "utf8").lower()):
+        raise NoRule("text whose bytes are read by another charset than the statement's")
     return _Literal(value, False)
+
+
+def _is_reread(value: str, charset: str) -> bool:
+    """Whether `_latin1'é'` may be another text than the one in quotes: bytes of the statement's charset."""
+    is_wide = charset.startswith(("ucs2", "utf16", "utf32"))
+    return is_wide or not (value.isascii() or charset.startswith(("utf8", "binary")))
