@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from lakehouse.schema import ColumnType, unquote
-from lakehouse.values.charsets import charset_codec
+from lakehouse.values.charsets import LOST, charset_codec
 from lakehouse.values.convert import UNKNOWABLE
 from lakehouse.values.normal_form import ADDRESS_SIZES, address_text, vector_text
 from lakehouse.values.server_value import Cell, Label, NoRule
@@ -229,6 +229,8 @@ def _string_literal(text: str, charset: str | None, column_type: ColumnType) -> 
     if not parts or place < len(text):
         return None
     value = "".join(parts)
+    if LOST in value:  # a reader of the binlog took a session's charset for UTF-8
+        raise NoRule("characters of its text are lost in the statement's message")
     if column_type.family == "bit":
         return _Literal(int.from_bytes(value.encode(), "big"), True)
     if column_type.family == "binary" and charset is None:

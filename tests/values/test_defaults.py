@@ -114,6 +114,7 @@ def test_a_nullable_column_without_default_is_null(column: str) -> None:
         ("varchar(3)", "x'FF'", "bytes that are no text of their charset"),
         ("json", "'x'", "text that is not JSON"),
         ("varchar(9)", "_latin1'é'", "text whose bytes are read by another charset than the statement's"),
+        ("varchar(9)", "'caf\ufffd'", "characters of its text are lost in the statement's message"),
         ("varchar(9)", "_ucs2'ab'", "text whose bytes are read by another charset than the statement's"),
     ],
 )
@@ -140,6 +141,7 @@ def test_a_quoted_canonical_value_is_its_own_default(pair: tuple[ColumnType, obj
     assume(
         column_type.family not in ("bit", "geometry", "binary", "timestamp")
         and pair != (ColumnType("year"), 0)
+        and "\ufffd" not in text
     )
     quoted = "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
     # a document is printed in the server's own way
