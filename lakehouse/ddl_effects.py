@@ -33,6 +33,11 @@ class ImpliedFill:
     not_null: bool
     first: bool
 
+    @property
+    def about(self) -> str:
+        """How what is wrong begins, where there is a row."""
+        return f"column {self.name}, new: "
+
     def unknown(self, server: str, version: tuple[int, ...]) -> str | None:
         """Why the value is not known on a server, None where it is."""
         if self.type.family != "timestamp":
@@ -67,12 +72,49 @@ class UnknownFill:
         return f"column {self.name}: {self.why}"
 
 
+@dataclass(frozen=True, slots=True)
+class NullsLost:
+    """A column that may be NULL no more, where its type's zero need not take the place of a NULL: a TIMESTAMP
+    gets the statement's time, in a strict sql_mode too (`implied`: only servers without
+    explicit_defaults_for_timestamp take it for NOT NULL). Of a column with a DEFAULT a lax MariaDB makes
+    that where it changes the table in place, and zero where it copies it.
+    """
+
+    column_id: int
+    name: str
+    type: ColumnType
+    implied: bool = False
+
+    @property
+    def about(self) -> str:
+        """How what is wrong begins, where there is such a row."""
+        return f"column {self.name}, NOT NULL: "
+
+    def unknown(self, server: str, version: tuple[int, ...]) -> str | None:
+        """Why it is not known on a server what takes their place, None where it is. TiDB refuses NULLs."""
+        if server == "tidb":
+            return None
+        if self.type.family != "timestamp":
+            return _BY_ALGORITHM if server == "mariadb" or (server == "mysql" and not version) else None
+        explicit = self.implied and _is_explicit(server, version)
+        if explicit:
+            return None
+        return _NULLS_BY_VERSION if explicit is None else _STATEMENT_TIME
+
+
 _EXPLICIT_SINCE = {"mysql": (8,), "mariadb": (10, 10)}
 _BY_VERSION = (
     "a TIMESTAMP without NULL and DEFAULT, whose existing rows get NULL or the statement's time: the version "
     "of the server says which"
 )
 _STATEMENT_TIME = "the time of the statement fills existing rows"
+_NULLS_BY_VERSION = (
+    "a TIMESTAMP without NULL and DEFAULT, whose NULLs stay or become the statement's time: the version of "
+    "the server says which"
+)
+_BY_ALGORITHM = (
+    "a lax MariaDB gives NULLs the DEFAULT or the type's zero, as it changes the table in place or copies it"
+)
 _BY_SERVER = (
     "a TEXT or BLOB with DEFAULT '', which existing rows get in MariaDB, and MySQL drops: the server is not "
     "said with its version"
@@ -178,6 +220,7 @@ Effect = (
     | Forget
     | Retype
     | Numbered
+    | NullsLost
     | Rekey
     | RemoveRows
     | Clear

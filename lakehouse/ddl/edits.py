@@ -214,7 +214,7 @@ class Repartition(Clause):
 @dataclass(frozen=True, slots=True)
 class TableCharset(Clause):
     """The default of columns to come; `convert` also converts those that exist. `charset` is None for
-    DEFAULT.
+    DEFAULT, the database's.
     """
 
     charset: str | None
@@ -228,8 +228,8 @@ class ReplaceRows(Clause):
 
 @dataclass(frozen=True, slots=True)
 class DropDuplicates(Clause):
-    """The effect of IGNORE on a statement that adds a unique key: duplicate rows are removed, which no
-    message shows.
+    """The effect of IGNORE on a statement behind which a key, check or partition may not admit some rows:
+    those are removed, which no message shows.
     """
 
 

@@ -27,6 +27,7 @@ from lakehouse.ddl_effects import (
     Fill,
     Forget,
     ImpliedFill,
+    NullsLost,
     Numbered,
     Rekey,
     RemoveRows,
@@ -189,5 +190,5 @@ def _word(table: Table, effect: Effect) -> str:
             return "rewrite"
         case Clear() | RemoveRows():
             return "remove"
-        case Drop() | Numbered():
+        case Drop() | Numbered() | NullsLost():
             return "in_place"

@@ -18,6 +18,7 @@ from lakehouse.ddl_effects import (
     Fill,
     Forget,
     ImpliedFill,
+    NullsLost,
     Numbered,
     RemoveRows,
     Retype,
@@ -164,8 +165,8 @@ def _move(effect: Effect, before: TableSchema, upstream: Upstream) -> Move | Non
     match effect:
         case Fill():
             return _fill(effect, upstream)
-        case ImpliedFill():
-            return _implied_fill(effect, upstream)
+        case ImpliedFill() | NullsLost():
+            return _by_server(effect, upstream)
         case Drop() | Forget():
             return _drop(effect.column_id)
         case Retype():
@@ -195,11 +196,14 @@ def _fill(effect: Fill, upstream: Upstream) -> Move:
     return move
 
 
-def _implied_fill(effect: ImpliedFill, upstream: Upstream) -> Move:
-    why = effect.unknown(upstream.server, upstream.version)
+def _by_server(effect: ImpliedFill | NullsLost, upstream: Upstream) -> Move | None:
+    why, column = effect.unknown(upstream.server, upstream.version), effect.column_id
     if why is None:
+        if isinstance(effect, NullsLost):
+            return None
         return _fill(effect.fill(upstream.server, upstream.version), upstream)
-    return _marking(f"{_lost_of(effect)}{why}", lambda row: effect.column_id not in row)
+    sought = UNKNOWABLE if isinstance(effect, ImpliedFill) else None  # no cell, or a NULL in it
+    return _marking(f"{effect.about}{why}", lambda row: row.get(column, UNKNOWABLE) is sought)
 
 
 def _marking(problem: str, is_about: Callable[[Row], bool]) -> Move:
@@ -262,7 +266,7 @@ def may_lose(lineage: Lineage, index: int, upstream: Upstream) -> bool:
 
 
 def _may_lose(effect: Effect, upstream: Upstream) -> bool:
-    if isinstance(effect, ImpliedFill):
+    if isinstance(effect, ImpliedFill | NullsLost):
         return effect.unknown(upstream.server, upstream.version) is not None
     if isinstance(effect, Retype):
         return may_be_unknowable(effect.old, effect.new, server=upstream.server)
@@ -291,13 +295,9 @@ def _is_about(effect: Effect, before: TableSchema, problem: str) -> bool:
             return problem == effect.problem
         case Retype():
             return problem.startswith(f"{retyping(effect, before)}: ")
-        case ImpliedFill():
-            return problem.startswith(_lost_of(effect))
+        case ImpliedFill() | NullsLost():
+            return problem.startswith(effect.about)
     return False
-
-
-def _lost_of(effect: ImpliedFill) -> str:
-    return f"column {effect.name}, new: "
 
 
 def _remove_rows(effect: RemoveRows, before: TableSchema) -> Move | None:

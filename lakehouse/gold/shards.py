@@ -94,6 +94,23 @@ def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions], at: Position 
     return structs.replace(options, columns={**options.columns, **others}) if others else options
 
 
+def is_displaced(
+    lineage: Lineage, name: Name, live: Iterable[Name | None], said: Mapping[Name, GoldOptions]
+) -> bool:
+    """Whether a YAML means a table, `name` by now, by a former name alone, which another one of the `live`
+    names is today: the old table of an online schema change.
+    """
+    former = {interval.name for interval in lineage.intervals} - {name}
+    return options_for(name, said) is None and not former.isdisjoint(live)
+
+
+def living_shards(shards: Iterable[Lineage], at: Position, said: Mapping[Name, GoldOptions]) -> list[Lineage]:
+    """The shards that live right after a position, in the order of their names."""
+    named = sorted((name, one.id, one) for one in shards if (name := one.name_at(at)) is not None)
+    names = [name for name, *_ in named]
+    return [one for name, _, one in named if not is_displaced(one, name, names, said)]
+
+
 def split_shards(
     lineages: Iterable[Lineage], said: Mapping[Name, GoldOptions], at: Position | None = None
 ) -> tuple[list[Lineage], list[tuple[list[Lineage], GoldOptions]]]:

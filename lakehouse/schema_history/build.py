@@ -32,7 +32,7 @@ from lakehouse.schema_history.rulings import (
 )
 from lakehouse.schema_history.schema_records import Record, is_other_table, misread_texts, recorded_schema
 from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
-from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
+from lakehouse.schema_history.table_lives import MAYBE_OLDER, NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
 NO_RECORD = (
@@ -335,7 +335,7 @@ def _apply_table_snapshot(
         lives.anchor(lineage, position)
         rule_on_table_snapshot(lineage, position, schema).apply(lineage)
         _release(lineage)
-        lineage.notes = [note for note in lineage.notes if note != NO_CREATE]
+        lineage.notes = [note for note in lineage.notes if note not in (NO_CREATE, MAYBE_OLDER)]
     rounded = (column["name"] for column in record.columns or () if column.get("rounded"))
     lineage.incomplete += [(position, ROUNDED.format(name)) for name in rounded]
     taken.setdefault(name, []).append((lineage, position))

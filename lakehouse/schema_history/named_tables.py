@@ -7,6 +7,7 @@ the session's, which no message tells: it may be of any.
 """
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,20 @@ STATEMENTS = 65_536
 def statements_of(sql: str) -> tuple[E.Statement, ...]:
     """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
     return tuple(read(sql))
+
+
+_QUOTED = re.compile(r"`[^`]*`|'[^']*'")
+
+
+def as_parsed(ddl: str, server: str) -> str:
+    """A statement as its server would write it. TiCDC, whose server is a TiDB, sends none as its author wrote
+    it, but as TiDB's parser prints it: with quotes doubled, and backslashes in strings as they are.
+    """
+    if server != "tidb" or "\\" not in ddl:
+        return ddl
+    return _QUOTED.sub(
+        lambda found: found[0] if found[0][0] == "`" else found[0].replace("\\", 2 * "\\"), ddl
+    )
 
 
 @dataclass(frozen=True, slots=True)

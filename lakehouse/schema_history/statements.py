@@ -19,10 +19,10 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import NAMES_MIXED, Lineage, Name, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
-from lakehouse.schema_history.named_tables import names_of_hidden_session, statements_of
+from lakehouse.schema_history.named_tables import as_parsed, names_of_hidden_session, statements_of
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record
-from lakehouse.schema_history.table_lives import EMPTY, Lives
+from lakehouse.schema_history.table_lives import EMPTY, MAYBE_OLDER, Lives
 
 RECOVERED = "it was recovered upstream, which sends no rows"
 MOVED = "a RENAME of a table of this name, and no message tells of which database"
@@ -48,6 +48,10 @@ class Context:
     @property
     def position(self) -> Position:
         return self.record.position
+
+    @property
+    def ddl(self) -> str:
+        return as_parsed(self.record.ddl or "", self.rules.server)
 
     def name(self, name: E.Name) -> Name:
         """The live table that the statement means by a name."""
@@ -98,7 +102,7 @@ class Context:
 def renames_of(context: Context) -> list[tuple[Name, Name]]:
     """The old and new names of the tables that a record renames."""
     try:
-        statements = statements_of(context.record.ddl) if context.record.ddl else ()
+        statements = statements_of(context.ddl)
     except DdlError:
         return []
     renames = (statement for statement in statements if isinstance(statement, E.RenameTable))
@@ -112,7 +116,7 @@ def apply_ddl(context: Context) -> list[tuple[Position, str]]:
     record = context.record
     decision = context.rules.decision(record.position, record.ddl)
     try:
-        statements = statements_of((decision.instead if decision else None) or record.ddl or "")
+        statements = statements_of((decision.instead if decision else None) or context.ddl)
     except DdlError as error:
         return _hold_unread(context, str(error))
     problems = []
@@ -226,6 +230,8 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
         charset = lives.charsets.of(name[0])
         schema = like.source_schema if like else _first_schema(statement, charset)
         lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
+        if statement.if_not_exists and lives.virtual and name not in lives.free_since:
+            lineage.notes.append(MAYBE_OLDER)  # a binlog has such a statement in any case
         if like is not None and any(why == NAMES_MIXED for _, why in like.incomplete):
             lineage.incomplete.append((position, NAMES_MIXED))  # a copy of what the producer has
         if schema is None:
@@ -269,7 +275,11 @@ def _alter(context: Context, statement: E.AlterTable) -> None:
     if lineage is None:
         return
     lives.anchor(lineage, context.position)
-    edits = edits_at(statement.edits, context.rules.server)
+    default = E.TableCharset(lives.charsets.of(name[0]), convert=True)
+    edits = [
+        default if edit == E.TableCharset(None, convert=True) else edit
+        for edit in edits_at(statement.edits, context.rules.server)
+    ]
     rule_on_alter(lineage, edits, context.record, context.rules).apply(lineage)
     for edit in statement.edits:
         if isinstance(edit, E.RenameTo):

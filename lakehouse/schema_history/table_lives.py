@@ -18,6 +18,14 @@ EMPTY = TableSchema((), inferred=True)
 _GONE = ""  # the charset of a database that was dropped
 
 NO_CREATE = "no CREATE was seen: its schema is inferred from the messages"
+MAYBE_OLDER = (
+    "its CREATE has IF NOT EXISTS: if it was there before, its rows of then are unknown, and so is its schema"
+)
+SEQUENCE = "it is a sequence of MariaDB, which has one row and logs each new one as an INSERT"
+_SEQUENCE_COLUMNS = (
+    "next_not_cached_value minimum_value maximum_value start_value increment cache_size cycle_option "
+    "cycle_count"
+)
 UNSEEN = (
     "a RENAME gave it the name of a known table, and its own rows from before its first message are unknown"
 )
@@ -201,6 +209,8 @@ class Lives:
         lineage = self.begin(name, low, inferred_schema(shape))
         lineage.since = shape.first
         lineage.notes.append(NO_CREATE)
+        if set(_SEQUENCE_COLUMNS.split()) == shape.types.keys():
+            lineage.incomplete.append((lineage.start, SEQUENCE))
         if name in self.free_since:  # renamed away: a table that the feed leaves out has got its name
             lineage.incomplete.append((lineage.start, UNSEEN))
         return lineage

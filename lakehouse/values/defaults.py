@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from lakehouse.schema import ColumnType, unquote
-from lakehouse.values.charsets import charset_codec
+from lakehouse.values.charsets import LOST, charset_codec
 from lakehouse.values.convert import UNKNOWABLE
 from lakehouse.values.normal_form import ADDRESS_SIZES, address_text, vector_text
 from lakehouse.values.server_value import Cell, Label, NoRule
@@ -229,8 +229,18 @@ def _string_literal(text: str, charset: str | None, column_type: ColumnType) -> 
     if not parts or place < len(text):
         return None
     value = "".join(parts)
+    if LOST in value:  # a reader of the binlog took a session's charset for UTF-8
+        raise NoRule("characters of its text are lost in the statement's message")
     if column_type.family == "bit":
         return _Literal(int.from_bytes(value.encode(), "big"), True)
     if column_type.family == "binary" and charset is None:
         return _Literal(value.encode(), False)
+    if column_type.family in ("text", "enum", "set") and _is_reread(value, (charset or "utf8").lower()):
+        raise NoRule("text whose bytes are read by another charset than the statement's")
     return _Literal(value, False)
+
+
+def _is_reread(value: str, charset: str) -> bool:
+    """Whether `_latin1'é'` may be another text than the one in quotes: bytes of the statement's charset."""
+    is_wide = charset.startswith(("ucs2", "utf16", "utf32"))
+    return is_wide or not (value.isascii() or charset.startswith(("utf8", "binary")))

@@ -14,6 +14,7 @@ from lakehouse.ddl_effects import (
     Effect,
     Fill,
     Forget,
+    NullsLost,
     Rekey,
     RemoveRows,
     Retype,
@@ -455,7 +456,8 @@ def test_t60_default_nullability_comment_and_place_touch_no_row_but_nulls_that_m
         "ALTER c SET DEFAULT '2020-01-01', MODIFY b VARCHAR(10) NOT NULL DEFAULT 'x' COMMENT 'y' FIRST",
     )
 
-    assert effects == (Retype(2, ColumnType("varchar", 10), ColumnType("varchar", 10), not_null=True),)
+    kind = ColumnType("varchar", 10)
+    assert effects == (NullsLost(2, "b", kind), Retype(2, kind, kind, not_null=True))
     assert altered(schema, "MODIFY b VARCHAR(10) NULL")[1] == ()
     assert [(column.default, column.not_null) for column in schema.columns] == [
         ("'x'", True),
@@ -805,6 +807,14 @@ def test_a_stored_column_is_computed_anew_where_a_generated_column_that_it_names
     assert [effect for effect in effects if isinstance(effect, Forget)] == [Forget(3), Forget(4)]
     assert altered(schema, "MODIFY v INT AS (`a`*2), MODIFY a INT COMMENT 'x'")[1] == ()
     assert altered(schema, "RENAME COLUMN v TO w, ADD z INT AS (a)")[1] == ()
+
+
+def test_what_double_quotes_hold_in_an_expression_may_be_a_column() -> None:
+    """No message tells whether the session had ANSI_QUOTES."""
+    schema = table("""CREATE TABLE t (a INT, b INT, g INT AS ("a" + 1) STORED)""")
+
+    assert Forget(3) in altered(schema, "MODIFY a VARCHAR(9)")[1]
+    assert Forget(3) not in altered(schema, "MODIFY b VARCHAR(9)")[1]
 
 
 def test_names_are_compared_as_servers_compare_them() -> None:

@@ -193,6 +193,8 @@ def test_the_charset_of_a_table_is_kept_from_any_of_its_spellings() -> None:
 
 def test_alter_ignore_says_that_rows_may_go() -> None:
     assert edits("ALTER IGNORE TABLE t ADD UNIQUE u (a)") == (e.AddUniqueKey(("a",), "u"), e.DropDuplicates())
+    for clause in ("MODIFY a TINYINT", "DROP a", "ADD CHECK (a > 1)", "CONVERT TO CHARACTER SET gbk"):
+        assert edits(f"ALTER IGNORE TABLE t {clause}")[-1] == e.DropDuplicates()
     assert edits("ALTER IGNORE TABLE t ADD a INT") == edits("ALTER TABLE t ADD a INT")
 
 

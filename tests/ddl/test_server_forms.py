@@ -165,10 +165,13 @@ def test_a_table_is_created_with_its_history(sql: str) -> None:
     assert not table("(a INT)").versioned
 
 
-def test_history_begins_and_ends_with_a_clause() -> None:
+@pytest.mark.parametrize(
+    "clause", ["ADD SYSTEM VERSIONING", "WITH SYSTEM VERSIONING", "ENGINE = InnoDB WITH SYSTEM VERSIONING"]
+)
+def test_history_begins_and_ends_with_a_clause(clause: str) -> None:
     schema = table("(a INT)")
 
-    (added,) = read("ALTER TABLE t ADD SYSTEM VERSIONING")
+    (added,) = read(f"ALTER TABLE t {clause}")
     (dropped,) = read("ALTER TABLE t DROP SYSTEM VERSIONING")
     assert isinstance(added, e.AlterTable)
     assert isinstance(dropped, e.AlterTable)

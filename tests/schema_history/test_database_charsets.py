@@ -104,3 +104,16 @@ def test_a_column_that_is_added_has_the_database_s_charset_too() -> None:
     )
 
     assert shown(memory) == TEXT
+
+
+def test_a_table_is_converted_to_the_database_s_charset_where_it_says_default() -> None:
+    """A lax server writes `?` for what that lacks (run on MariaDB 10.11)."""
+    create, convert = f"{CREATE} CHARSET utf8mb4", "ALTER TABLE t CONVERT TO CHARACTER SET DEFAULT"
+
+    def converted(*databases: str) -> str | None:
+        lineages = feed(*databases, create, convert).history().lineages
+        return lineages[0].steps[-1].schema.columns[1].type.charset
+
+    assert converted("CREATE DATABASE d CHARSET latin1") == "latin1"
+    assert converted("CREATE DATABASE d CHARSET latin1", "ALTER DATABASE d CHARSET gbk") == "gbk"
+    assert converted() is None

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED
-from lakehouse.schema_history.table_lives import UNSEEN
+from lakehouse.schema_history.table_lives import MAYBE_OLDER, SEQUENCE, UNSEEN
 from tests.support.feeds import Canal, TiCDC
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
@@ -146,3 +146,33 @@ def test_a_rename_if_exists_of_a_table_that_is_there_renames_it() -> None:
 
     assert created().ddl(3, "RENAME TABLE IF EXISTS `t` TO `u`", table="u").tables == {"d.u": [X]}
     assert seen.tables == {"d.u": [X]}
+
+
+def test_a_sequence_of_mariadb_whose_rows_a_feed_has_is_incomplete() -> None:
+    """Each block of its numbers is logged as an INSERT (run on MariaDB 10.11)."""
+    names = "next_not_cached_value minimum_value maximum_value start_value increment cache_size cycle_option"
+    values: dict[str, Any] = {**dict.fromkeys(names.split(), "1"), "cycle_count": "0"}
+    feed = Canal().ddl(1, "CREATE SEQUENCE t").row(2, "INSERT", values, types={}, key=())
+    feed.row(3, "INSERT", {**values, "next_not_cached_value": "4"}, types={}, key=())
+
+    assert len(feed.table()) == 2
+    assert feed.incomplete() == SEQUENCE
+
+
+def test_a_table_of_which_a_binlog_tells_a_create_if_not_exists_first_may_be_older_than_the_feed() -> None:
+    create = CREATE.replace("TABLE t", "TABLE IF NOT EXISTS t")
+
+    assert notes(Canal().ddl(1, create).insert(2, **X))[0][0] == MAYBE_OLDER
+    assert MAYBE_OLDER not in notes(Canal().ddl(1, CREATE).ddl(2, "DROP TABLE t").ddl(3, create))[1]
+    assert notes(TiCDC().ddl(1, create).insert(2, **X)) == [[]], "TiDB tells no statement without effect"
+
+
+@pytest.mark.parametrize(
+    "clause", ["PARTITION p0 TO TABLE u", "TABLE u TO PARTITION p1 VALUES LESS THAN (9)"]
+)
+def test_a_table_that_a_partition_becomes_or_was_is_held_with_the_partitioned_one(clause: str) -> None:
+    feed = created().ddl(2, CREATE.replace("TABLE t", "TABLE u"), table="u")
+    feed.ddl(3, f"ALTER TABLE t CONVERT {clause}")
+
+    assert feed.lineage("d.t").held is not None
+    assert feed.lineage("d.u").held is not None

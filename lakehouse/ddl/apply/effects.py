@@ -17,6 +17,7 @@ from lakehouse.ddl_effects import (
     Effect,
     Fill,
     ImpliedFill,
+    NullsLost,
     Numbered,
     RemoveRows,
     Retype,
@@ -24,7 +25,7 @@ from lakehouse.ddl_effects import (
     UnknownFill,
 )
 from lakehouse.schema import BINARIES, TEXTS, Column, ColumnType, PartitionRule, name_key
-from lakehouse.values.defaults import default_reason
+from lakehouse.values.defaults import default_reason, default_value, zero_value
 from lakehouse.values.partition_membership import decidable
 
 Effects = tuple[Effect, ...]
@@ -70,9 +71,13 @@ def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
     )  # the zone is its session's, which no message tells
 
 
-def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
-    """The effects of MODIFY and CHANGE; a new name, default or place has none."""
-    effects: Effects = () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
+def redefined(old: Column, new: Column, definition: ColumnDef, *, inferred: bool) -> Effects:
+    """The effects of MODIFY and CHANGE; a new name, default or place has none. `inferred`: whether the old
+    column was AUTO_INCREMENT is not known.
+    """
+    auto_increment = definition.auto_increment and not inferred
+    effects = nulls_lost(old, new, implied=is_implied(definition, new))
+    effects += () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
     families = (old.type.family, new.type.family)
     if families[0] != families[1] and "timestamp" in families:
         effects += (
@@ -88,6 +93,21 @@ def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
     elif auto_increment and not old.not_null:
         effects += (Unknowable(f"column {new.name}: AUTO_INCREMENT numbers the rows that have NULL"),)
     return effects
+
+
+def nulls_lost(old: Column, new: Column, *, implied: bool = False) -> Effects:
+    """The effect of NOT NULL where the type's zero need not take the place of a NULL. A TIMESTAMP that
+    becomes one is unknowable as it is.
+    """
+    is_stamp = old.type.family == new.type.family == "timestamp"
+    implied = implied and is_stamp and not new.not_null
+    if old.not_null or new.generated is not None or not (new.not_null or implied):
+        return ()
+    zero, default = zero_value(new.type, server="mariadb"), new.default
+    is_zero = default is None or default_value(default, new.type, True, server="mariadb") in (None, zero)
+    if not is_stamp and (is_zero or new.type.family == "timestamp"):
+        return ()
+    return (NullsLost(old.id, new.name, new.type, implied),)
 
 
 def same_type(old: ColumnType, new: ColumnType) -> bool:

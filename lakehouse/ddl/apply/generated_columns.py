@@ -15,11 +15,13 @@ _PARTS = re.compile(
 
 
 def named_columns(expression: str) -> Iterator[str]:
-    """The names in an expression, folded: those of columns, and words of SQL."""
+    """The names in an expression, folded: those of columns, words of SQL, and what double quotes hold, which
+    are names under ANSI_QUOTES.
+    """
     for match in _PARTS.finditer(expression):
         name = match[2] if match[1] is None else match[1].replace("``", "`")
-        if name is not None:
-            yield name_key(name)
+        if name is not None or match[0].startswith('"'):
+            yield name_key(match[0][1:-1] if name is None else name)
 
 
 def with_names(column: Column, names: Mapping[str, str]) -> Column:

@@ -18,6 +18,7 @@ from lakehouse.ddl.apply.effects import (
     dropped,
     implied,
     is_implied,
+    nulls_lost,
     partition_effects,
     redefined,
     same_type,
@@ -125,8 +126,12 @@ def _with_nulls_gone(
     if not gone or not steps:
         return steps
     marked = [(edit, tuple(_nulls_gone(effect, gone) for effect in effects)) for edit, effects in steps]
-    for one, kind in gone.items():
-        marked = _with_effect(marked, Retype(one, kind, kind, not_null=True), [owners.get(one)])
+    for one, other in pairs:
+        own, kind = owners.get(one.id), gone.get(one.id)
+        # a clause about the column has told it
+        lost = () if isinstance(own, _REDEFINING) else nulls_lost(one, other)
+        for effect in (*lost, *([] if kind is None else [Retype(one.id, kind, kind, not_null=True)])):
+            marked = _with_effect(marked, effect, [own])
     return marked
 
 
@@ -313,7 +318,7 @@ class _Columns:
                 return dropped(self.made[id(edit)])
             case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
                 old = self.made[id(edit)]
-                return redefined(old, self._new(old.id), definition.auto_increment and not self.old.inferred)
+                return redefined(old, self._new(old.id), definition, inferred=self.old.inferred)
             case e.TableCharset(_, True):
                 return self._charset_effects()
             case _:

@@ -80,22 +80,27 @@ def _clause(cursor: Cursor) -> list[Edit]:
         if edits is not None:
             return edits if isinstance(edits, list) else [edits]
         cursor.at = start
-    return [_options(cursor)]
+    return _options(cursor)
 
 
-def _options(cursor: Cursor) -> Edit:
-    """One or more table options without commas are one clause."""
+def _options(cursor: Cursor) -> list[Edit]:
+    """One or more table options without commas are one clause. MariaDB takes WITH SYSTEM VERSIONING for ADD
+    SYSTEM VERSIONING (run).
+    """
     edit: Edit | None = None
+    versioned: list[Edit] = []
     while True:
         charset = read_table_charset(cursor)
         if charset is not None:
             edit = TableCharset(charset or None)
+        elif cursor.take("WITH", "SYSTEM", "VERSIONING"):
+            versioned = [SystemVersioning(True)]
         elif read_option(cursor):
             edit = edit or NoEffect("table options")
-        elif edit is None:
-            cursor.fail("a clause of ALTER TABLE")
+        elif edit is not None:
+            return [edit, *versioned]
         else:
-            return edit
+            return versioned or cursor.fail("a clause of ALTER TABLE")
 
 
 # --- ADD

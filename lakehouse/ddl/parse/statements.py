@@ -14,6 +14,7 @@ from lakehouse.ddl.edits import (
     AddUniqueKey,
     AlterTable,
     ChangeColumn,
+    DropColumn,
     DropDatabase,
     DropDuplicates,
     DropIndex,
@@ -23,7 +24,10 @@ from lakehouse.ddl.edits import (
     Name,
     NoEffect,
     RenameTable,
+    ReorganizePartition,
+    Repartition,
     Statement,
+    TableCharset,
     TruncateTable,
 )
 from lakehouse.ddl.parse.alter import read_clauses
@@ -254,7 +258,7 @@ def _alter(cursor: Cursor) -> Statement:
         database, table = cursor.table()
         _wait(cursor)
         edits = read_clauses(cursor)
-        drops = "IGNORE" in words and any(map(_is_unique, edits))
+        drops = "IGNORE" in words and any(map(_may_drop_rows, edits))
         return AlterTable(database, table, (*edits, DropDuplicates()) if drops else edits, "EXISTS" in words)
     cursor.at = start
     if cursor.take_one("DATABASE", "SCHEMA"):
@@ -270,12 +274,19 @@ def _at_table(cursor: Cursor) -> bool:
     return cursor.take("TABLE") and (cursor.take("IF", "EXISTS") or True)
 
 
-def _is_unique(edit: Edit) -> bool:
+def _may_drop_rows(edit: Edit) -> bool:
+    """Whether there may be rows that a key, check or partition does not admit behind it, which IGNORE drops:
+    of new values, of a new collation (run on MariaDB).
+    """
     match edit:
-        case AddPrimaryKey() | AddUniqueKey():
+        case AddPrimaryKey() | AddUniqueKey() | NoEffect("ADD CONSTRAINT"):
             return True
-        case AddColumn(column) | ModifyColumn(column) | ChangeColumn(_, column):
+        case ModifyColumn() | ChangeColumn() | DropColumn() | Repartition() | ReorganizePartition():
+            return True
+        case AddColumn(column):
             return column.unique or column.primary_key
+        case TableCharset(_, convert):
+            return convert
         case _:
             return False
 

@@ -6,7 +6,9 @@ from lakehouse.errors import DdlError
 
 
 def targets(sql: str) -> list[Name]:
-    """The tables that each ALTER, CREATE, DROP, RENAME and TRUNCATE of a text names first."""
+    """The tables that each ALTER, CREATE, DROP, RENAME and TRUNCATE of a text names first, and the one that
+    MariaDB's CONVERT makes of a partition, or a partition of.
+    """
     try:
         parts = split(tokenize(sql))
     except DdlError:
@@ -20,6 +22,12 @@ def _targets(cursor: Cursor) -> list[Name]:
         try:
             found.append(cursor.table())
             while cursor.take(",") or cursor.take("TO"):
+                found.append(cursor.table())
+            if cursor.take("CONVERT"):
+                if cursor.take("PARTITION"):
+                    cursor.name("a partition's name")
+                    cursor.need("TO")
+                cursor.need("TABLE")
                 found.append(cursor.table())
         except DdlError:
             pass

@@ -19,6 +19,7 @@ EFFECTS = {
     "Drop": "removes a column",
     "Forget": "a column's values are not known from here on",
     "Retype": "converts a column's values",
+    "NullsLost": "gives NULLs what no message tells",
     "Numbered": "numbers the rows that have 0",
     "Rekey": "another key identifies rows",
     "RemoveRows": "removes the rows of partitions",

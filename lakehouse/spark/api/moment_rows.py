@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.gold.shards import aligned
+from lakehouse.gold.shards import aligned, living_shards
 from lakehouse.lineage import Lineage
 from lakehouse.reporting.text.values import place
 from lakehouse.spark.api.states import NotExact
@@ -24,6 +24,7 @@ from lakehouse.spark.lake import quote
 from lakehouse.spark.operations.rebuild import as_text, shadow_run
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import keeping
+from lakehouse.spark.source import options_in
 
 
 class Rows(NamedTuple):
@@ -35,12 +36,11 @@ class Rows(NamedTuple):
 
 def rows_at(reader: Reader, table: str, lineages: Sequence[Lineage], position: Position) -> Rows:
     """The rows that lineages have together right after a position; LakehouseError where none lived then."""
-    living = [one for one in lineages if one.name_at(position) is not None]
+    living = living_shards(lineages, position, options_in(reader.settings))
     if not living:
         raise LakehouseError(
             f"{table}: expected a table that existed at {place(position, reader.settings.order)}, found none"
         )
-    living.sort(key=lambda one: one.name_at(position) or ("", ""))
     tables = _opened(reader, living, position)
     with keeping():
         wholes = [whole_frame(one) for one in tables]

@@ -134,7 +134,7 @@ def _state_of_shards(run: GoldRun, plan: ShardsPlan, lacking: Mapping[str, Posit
     """A merged table is behind if a shard is held, be it one that is not there yet; it is exact if all of its
     shards are, else as the first that is not. A table that no row or statement has told of yet may be one.
     """
-    for lineage, hold in (*plan.held[:1], *((lineage, None) for lineage in plan.lineages)):
+    for lineage, hold in (*plan.held[:1], *((one, None) for one in (*plan.lineages, *plan.untold))):
         state = state_of(run, lineage, plan.at, held=hold, lacking=lacking)
         if state != EXACT:
             return state._replace(why=f"{'.'.join(lineage.intervals[-1].name)}: {state.why}")

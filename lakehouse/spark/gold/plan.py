@@ -18,7 +18,14 @@ from lakehouse.events import Position, just_above, just_below
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.ddl_in_place import InPlace, in_place
 from lakehouse.gold.options import PLAIN, GoldOptions
-from lakehouse.gold.shards import names_until, options_for, options_of, split_shards
+from lakehouse.gold.shards import (
+    is_displaced,
+    living_shards,
+    names_until,
+    options_for,
+    options_of,
+    split_shards,
+)
 from lakehouse.gold.table_names import Live, free_of, holders, made_of, names_held, numbered, plain_name
 from lakehouse.lineage import Held, History, Lineage, Name, key_ids, shape_of, split_name
 from lakehouse.ops.progress import Disproved
@@ -118,7 +125,7 @@ class TablePlan:
 @dataclass(frozen=True, slots=True)
 class ShardsPlan:
     """The live shards of one gold table in one run; the members are those of a TablePlan. `held`: what holds
-    shards, which need not live, by position.
+    shards, which need not live, by position; `untold`: those of which no column is known yet.
     """
 
     lineages: tuple[Lineage, ...]
@@ -130,6 +137,7 @@ class ShardsPlan:
     held: tuple[tuple[Lineage, Held], ...]
     whole: bool
     options: GoldOptions
+    untold: tuple[Lineage, ...] = ()
     gate: None = None
 
     @property
@@ -276,9 +284,7 @@ def _is_wanted(settings: GoldSettings, lineage: Lineage, name: Name, live: Itera
     """Whether a lineage is to have a new Delta table: not where it is selected by a former name alone, which
     is another table's now.
     """
-    if settings.tables is None or options_for(name, settings.options) is not None:
-        return True
-    return not {interval.name for interval in lineage.intervals} & set(live) - {name}
+    return settings.tables is None or not is_displaced(lineage, name, live, settings.options)
 
 
 def _in_delta_table_of(plan: TablePlan, before: TableEntry) -> TablePlan:
@@ -305,8 +311,8 @@ def plan_shards(
     holds = [(one, held_by(run, one, waits.get(one.id), known=known)) for one in started]
     held = sorted(((one, hold) for one, hold in holds if hold is not None), key=lambda pair: pair[1].position)
     at = min([run.window.position, *(just_below(hold.position) for _, hold in held)])
-    live = [lineage for lineage in started if lineage.name_at(at) is not None and _is_told(lineage, at)]
-    live.sort(key=lambda lineage: lineage.name_at(at) or ("", ""))
+    living = living_shards(started, at, run.settings.options)
+    live = [lineage for lineage in living if _is_told(lineage, at)]
     if not live and known is None:
         return None
     shapes = [(lineage.id, shape_of(lineage, at, list(run.void))) for lineage in live]
@@ -322,6 +328,7 @@ def plan_shards(
         shape=shape,
         known=known,
         held=tuple(held),
+        untold=tuple(lineage for lineage in living if not _is_told(lineage, at)),
         whole=must_fold_whole(run, known, shards_id(options), shape, at=at),
         options=options,
     )

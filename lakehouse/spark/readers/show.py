@@ -16,7 +16,7 @@ from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.own_columns import computed_column, own_columns
-from lakehouse.gold.shards import aligned, options_of
+from lakehouse.gold.shards import aligned, is_displaced, options_of
 from lakehouse.gold.table_names import names_held, shortened
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
@@ -196,11 +196,11 @@ class Reader:
         check_floor(self.log, at, position)
         changes = self._all_changes()
         tables: dict[Name, list[Mode]] = {}
-        for name, lineage in self.live_at(position).items():
+        live, said = self.live_at(position), options_in(self.settings)
+        for name, lineage in live.items():
             mode = self._mode(lineage, self.stands_at(lineage, position))
-            tables.setdefault(split_name(mode.options.merged) if mode.options.merged else name, []).append(
-                mode
-            )
+            merged = "" if is_displaced(lineage, name, live, said) else mode.options.merged
+            tables.setdefault(split_name(merged) if merged else name, []).append(mode)
         for name, modes in sorted(tables.items(), key=lambda item: item[0]):
             modes = by_name(modes)
             told = [[change for change, _ in changes.get(mode.lineage.id, [])] for mode in modes]

@@ -11,6 +11,7 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import PLAIN, GoldOptions, to_plain
 from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.schema_history.table_lives import UNSEEN
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
 from lakehouse.spark.gold.entries import shards_entry, without_shards
 from lakehouse.spark.gold.new_changes import NewChanges
@@ -161,3 +162,27 @@ def test_a_table_that_a_rename_above_the_watermark_makes_a_shard_is_one_from_the
     ]
     assert alone.options == PLAIN
     assert [one.id for one in plan_of(run_over(feed, 9)).lineages] == ["d.o_0@0.1.2", "d.x@0.2.2"]
+
+
+def migrated(feed: TiCDC) -> TiCDC:
+    """An online schema change of a shard: its ghost table takes its name."""
+    feed.ddl(5, "RENAME TABLE o_0 TO _o_0_del", table="_o_0_del")
+    return feed.ddl(5, "RENAME TABLE _o_0_gho TO o_0", table="o_0")
+
+
+def test_the_old_table_of_a_shard_whose_ghost_took_its_name_is_no_shard_any_more() -> None:
+    feed = shard(shard(TiCDC(), 0, 1), 1, 1).row(2, "INSERT", ROW, table="o_0")
+    feed.ddl(3, "CREATE TABLE _o_0_gho LIKE o_0", table="_o_0_gho").row(4, "INSERT", ROW, table="_o_0_gho")
+    run = run_over(migrated(feed), 6)
+
+    assert [one.name_at(at(6)) for one in plan_of(run).lineages] == [("d", "o_0"), ("d", "o_1")]
+    assert entry_of(run).state == "exact"
+    renamed = run_over(feed.ddl(7, "RENAME TABLE o_1 TO elsewhere", table="elsewhere"), 8)
+    assert [one.name_at(at(8)) for one in plan_of(renamed).lineages] == [("d", "elsewhere"), ("d", "o_0")]
+
+
+def test_a_shard_whose_ghost_the_feed_leaves_out_is_incomplete_from_the_rename_on() -> None:
+    feed = shard(shard(TiCDC(), 0, 1), 1, 1).row(2, "INSERT", ROW, table="o_0")
+    entry = entry_of(run_over(migrated(feed), 6))
+
+    assert (entry.state, entry.why, entry.lineages) == ("incomplete", f"d.o_0: {UNSEEN}", ("d.o_1@0.1.2",))
