@@ -122,5 +122,5 @@ def test_windows_add_and_take_rows_of_their_own_image(
     rows = tables["d.rows"]
     assert [one["f"] for one in rows if one["n"] == 2] == [0.0]
     assert len(rows) == 7
-    assert done["rows"] == ["WRITE Append", "MERGE", "ADD COLUMNS", "WRITE Overwrite", "MERGE"]
+    assert done["rows"] == ["WRITE Append", "MERGE", "WRITE Overwrite", "MERGE"]
     assert done["log"] == ["WRITE Overwrite part", *["WRITE Overwrite"] * 3]
