@@ -19,7 +19,7 @@ from lakehouse.fold.upcast import Carrier
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.shown_images import Shown, shown_image
 from lakehouse.gold.upstream import upstream_of
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, key_orders
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import After, Image, RowChange
@@ -67,14 +67,17 @@ def keys_like(values: Sequence[str]) -> list[str]:
 
 def of_row(reader: Reader, entry: TableEntry, key: Sequence[str]) -> Column:
     """The condition of changes of a row, by the text of its key's values in the order of `key_columns`. A
-    retention floor's rows, and those of messages that know no key, tell theirs by their images alone.
+    retention floor's rows, and those of messages that know no key, tell theirs by their images alone; and so
+    do all of a table whose key has changed: another row may have had this key's text.
     """
-    ids = _key_ids(reader, entry)
+    ids, modes = _key_ids(reader, entry), reader.modes(entry)
     told: list[Column] = []
-    for mode in reader.modes(entry):
+    for mode in modes:
         for low, high, names in _names_of(mode.lineage, ids):
             wanted = list(zip(names, key, strict=True))
             told.append(between(low, high) & (_has("before", wanted) | _has("after", wanted)))
+    if any(len(key_orders(mode.lineage)) > 1 for mode in modes):
+        return any_of(told)
     return F.col("key").isin(keys_like(key)) | ((F.col("key") == "[]") & any_of(told))
 
 
