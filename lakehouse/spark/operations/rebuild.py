@@ -31,6 +31,7 @@ from lakehouse.ops.records.runs import Summary
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.logs import say
+from lakehouse.silver.read_as import differences
 from lakehouse.spark.change_log.dead_letters import (
     LOST,
     dismissals,
@@ -207,9 +208,13 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "", *, progress
         )
     log = OpsLog(spark, lake, source).load()
     check_bronze(log)
+    feed = silver_settings_of(source, settings)
     number = next_generation(log, again=not yes)
     new_lake, scratch = generation(spark, lake, source, number)
-    feed = silver_settings_of(source, settings)
+    begun = scratch.last(Planned)
+    if begun is not None and differences(begun.read_as, feed.read_as):  # under other options of the decoder
+        number = next_generation(log, again=True)
+        new_lake, scratch = generation(spark, lake, source, number)
     progress(f"rebuild {source}: decoding bronze into generation {number} of silver")
     catch_up(log, scratch, feed, progress)
     progress(f"rebuild {source}: comparing both generations")
