@@ -35,12 +35,13 @@ class Rows(NamedTuple):
 
 def rows_at(reader: Reader, table: str, lineages: Sequence[Lineage], position: Position) -> Rows:
     """The rows that lineages have together right after a position; LakehouseError where none lived then."""
-    living = [one for one in lineages if one.name_at(position) is not None]
+    names = {one.id: one.name_at(reader.stands_at(one, position)) for one in lineages}
+    living = [one for one in lineages if names[one.id] is not None]
     if not living:
         raise LakehouseError(
             f"{table}: expected a table that existed at {place(position, reader.settings.order)}, found none"
         )
-    living.sort(key=lambda one: one.name_at(position) or ("", ""))
+    living.sort(key=lambda one: names[one.id] or ("", ""))
     tables = _opened(reader, living, position)
     with keeping():
         wholes = [whole_frame(one) for one in tables]

@@ -49,7 +49,7 @@ from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
-from lakehouse.spark.readers.show import check_floor, parse_position
+from lakehouse.spark.readers.positions import check_floor, parse_position
 from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.silver.columns import ORIGIN
 from lakehouse.spark.silver.run import run_silver
@@ -79,7 +79,7 @@ def rebuild_table(
     if yes and at is not None:
         raise LakehouseError("rebuild: --at compares only; leave out --yes, or --at")
     watermark = manifest.watermark
-    position = watermark if at is None else parse_position(at, watermark)
+    position = watermark if at is None else parse_position(log, at, watermark)
     check_floor(log, at or "now", position)
     published, compared_with = at_position(log if at is None else log.whole(), entry, position)
     run = shadow_run(log, settings, manifest, position)
