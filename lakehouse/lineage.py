@@ -263,6 +263,17 @@ def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
     return schema.handle_key
 
 
+def key_orders(lineage: Lineage) -> set[tuple[int, ...]]:
+    """The columns of a table's key in the order of their names, in which messages have its values: several
+    where the key has changed, or a RENAME of columns has changed their order.
+    """
+    found = set()
+    for number, step in enumerate(lineage.steps):
+        columns = (step.schema.by_id(one) for one in key_ids(lineage, number))
+        found.add(tuple(one.id for one in sorted((one for one in columns if one), key=lambda one: one.name)))
+    return found
+
+
 _NAME = re.compile(r"(`(?:[^`]|``)+`|[^.`]+)\.(`(?:[^`]|``)+`|[^.`]+)")
 
 

@@ -104,9 +104,11 @@ def is_displaced(
     return options_for(name, said) is None and not former.isdisjoint(live)
 
 
-def living_shards(shards: Iterable[Lineage], at: Position, said: Mapping[Name, GoldOptions]) -> list[Lineage]:
-    """The shards that live right after a position, in the order of their names."""
-    named = sorted((name, one.id, one) for one in shards if (name := one.name_at(at)) is not None)
+def living_shards(
+    shards: Iterable[tuple[Lineage, Position]], said: Mapping[Name, GoldOptions]
+) -> list[Lineage]:
+    """The shards that live right after a position, each at its own, in the order of their names."""
+    named = sorted((name, one.id, one) for one, at in shards if (name := one.name_at(at)) is not None)
     names = [name for name, *_ in named]
     return [one for name, _, one in named if not is_displaced(one, name, names, said)]
 

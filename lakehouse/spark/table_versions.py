@@ -199,6 +199,16 @@ def read_published(spark: SparkSession, lake: Lake, entry: TableEntry) -> DataFr
     return lake.read(spark, "gold", entry.gold, newer.version if newer.is_alike else entry.version)
 
 
+def read_version(spark: SparkSession, lake: Lake, entry: TableEntry) -> DataFrame:
+    """The rows of a gold table as a manifest names them, which need not be the last one."""
+    if is_another(spark, lake, entry):
+        raise LakehouseError(
+            f"gold.{entry.gold}: expected the Delta table that was published as version {entry.version}, got "
+            "another one: it was dropped since, and made again; a moment of the source folds its rows"
+        )
+    return lake.read(spark, "gold", entry.gold, entry.version)
+
+
 def returned_to(spark: SparkSession, lake: Lake, table: str, version: int) -> int | None:
     """Make a gold table's rows those of `version`, where others stand in newer versions: a run that died
     before its manifest has written them, or somebody by hand. Returns the version to go on from: the newest

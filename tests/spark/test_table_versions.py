@@ -2,16 +2,20 @@
 it. Needs Spark's package, but no session.
 """
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
+from lakehouse.errors import LakehouseError
 from lakehouse.spark.gold.plan import TablePlan
 from lakehouse.spark.gold.tables import from_published, is_written
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.table_versions import newest_alike, returned_to
+from lakehouse.spark.table_versions import newest_alike, read_version, returned_to
 from tests.support.feeds import TiCDC
 from tests.support.records import table_entry
 
@@ -96,6 +100,26 @@ def test_a_table_of_which_delta_does_not_know_every_newer_commit_is_not_taken_as
 
     assert returned_to(session, Lake("lake"), "t", version) is None
     assert session.asked[-1] == "RESTORE"
+
+
+@pytest.mark.parametrize(("known", "is_same"), [("3f2a91c0", True), ("77aa00b1", False), (UNSET, True)])
+def test_a_version_of_another_delta_table_is_not_the_one_that_was_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: Any, is_same: bool
+) -> None:
+    """One that was dropped and made again has versions of the same numbers, and other rows."""
+    (tmp_path / "_delta_log").mkdir()
+    told = json.dumps({"metadata": {"id": "3f2a91c0-5d0c-4b6e-9d9e-000000000000"}})
+    (tmp_path / f"_delta_log/{3:020d}.crc").write_text(told)
+    monkeypatch.setattr(Lake, "folder", lambda *_: tmp_path)
+    monkeypatch.setattr(Lake, "read", lambda *asked: asked[-1])
+    session: Any = None
+    entry = table_entry(version=2, table_id=known)
+
+    if is_same:
+        assert read_version(session, Lake("lake"), entry) == 2
+    else:
+        with pytest.raises(LakehouseError, match=r"^gold\.d__t: expected the Delta table that was published"):
+            read_version(session, Lake("lake"), entry)
 
 
 AT = (0, 9, 2, 0, 0, 0)

@@ -10,6 +10,7 @@ from typing import Any
 from lakehouse.events import Position
 from lakehouse.reporting.text.tables import View
 from lakehouse.reporting.web.readings import (
+    After,
     Bytes,
     ChangesBetween,
     Difference,
@@ -93,10 +94,10 @@ class FakeReadings:
             statements=(Statement(AT, table, f"ALTER TABLE t COMMENT '{EVIL}'", ("Drop",)),),
         )
 
-    def row(self, source: str, table: str, key: tuple[str, ...], after: Position | None) -> RowHistory:
+    def row(self, source: str, table: str, key: tuple[str, ...], after: After | None) -> RowHistory:
         self._note("row", source, table, key, after)
         key_of = tuple(("id", value) for value in key)
-        return RowHistory(source, "binlog", table, key_of, self._changes(), more=True)
+        return RowHistory(source, "binlog", table, key_of, after, self._changes(), more=True)
 
     def _changes(self) -> tuple[RowChange, ...]:
         return (
@@ -105,9 +106,7 @@ class FakeReadings:
             replace(change("delete", {"id": 1}, None), position=(0, 3, 4, 5, 6, 7)),
         )
 
-    def changes(
-        self, source: str, table: str, ends: tuple[int, int], after: Position | None
-    ) -> ChangesBetween:
+    def changes(self, source: str, table: str, ends: tuple[int, int], after: After | None) -> ChangesBetween:
         self._note("changes", source, table, ends, after)
         return ChangesBetween(
             source,
@@ -115,6 +114,7 @@ class FakeReadings:
             table,
             first=ends[0],
             second=ends[1],
+            after=after,
             changes=self._changes(),
             more=True,
         )

@@ -173,7 +173,11 @@ def _changes(changes: Sequence[RowChange], order: str, keyed: bool = False) -> M
 def _later(path: str, query: Query, found: RowHistory | ChangesBetween) -> Markup:
     if not found.more:
         return Markup()
-    after = ",".join(map(str, found.changes[-1].position))
+    last = found.changes[-1].position
+    shown = sum(one.position == last for one in found.changes)
+    if found.after is not None and found.after.position == last:
+        shown += found.after.shown
+    after = ",".join(map(str, (*last, shown)))
     return element("p", link(path, [*query, ("after", after)], "Later changes"))
 
 

@@ -5,7 +5,7 @@ Every reading is bounded: rows, changes, letters and manifests come a page at a 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
@@ -79,22 +79,32 @@ class RowChange:
     batch: int
 
 
+class After(NamedTuple):
+    """Where a page of changes begins: at a position, behind so many of the changes there. All changes of a
+    transaction may have the same one.
+    """
+
+    position: Position
+    shown: int
+
+
 @dataclass(frozen=True, slots=True)
 class RowHistory:
-    """A page of a row's changes, oldest first; `more`: others follow the last one."""
+    """A page of a row's changes `after` a place, oldest first; `more`: others follow the last one."""
 
     source: str
     order: str
     table: str
     key: tuple[tuple[str, str], ...]
+    after: After | None
     changes: tuple[RowChange, ...]
     more: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesBetween:
-    """A page of a table's changes between two manifests, by their numbers, oldest first; `more`: others
-    follow the last one.
+    """A page of a table's changes between two manifests, by their numbers, `after` a place, oldest first;
+    `more`: others follow the last one.
     """
 
     source: str
@@ -102,6 +112,7 @@ class ChangesBetween:
     table: str
     first: int
     second: int
+    after: After | None
     changes: tuple[RowChange, ...]
     more: bool
 
@@ -210,8 +221,8 @@ class Readings(Protocol):
     def table(self, source: str, table: str) -> TableRows:
         """A gold table."""
 
-    def row(self, source: str, table: str, key: tuple[str, ...], after: Position | None) -> RowHistory:
-        """A row's changes behind a position, by the text of its key's values."""
+    def row(self, source: str, table: str, key: tuple[str, ...], after: After | None) -> RowHistory:
+        """A row's changes behind a place, by the text of its key's values."""
 
     def letters(self, source: str, code: str | None, page: int) -> Letters:
         """A source's dead letters."""
@@ -225,7 +236,5 @@ class Readings(Protocol):
     def difference(self, source: str, first: int, second: int) -> Difference:
         """What is different between two manifests, by their numbers."""
 
-    def changes(
-        self, source: str, table: str, ends: tuple[int, int], after: Position | None
-    ) -> ChangesBetween:
-        """A table's changes between two manifests, those behind a position."""
+    def changes(self, source: str, table: str, ends: tuple[int, int], after: After | None) -> ChangesBetween:
+        """A table's changes between two manifests, those behind a place."""

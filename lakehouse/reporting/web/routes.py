@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import Position
 from lakehouse.reporting.text.tables import View
 from lakehouse.reporting.web import details
-from lakehouse.reporting.web.readings import NotThere, Observed, Place, Readings
+from lakehouse.reporting.web.readings import After, NotThere, Observed, Place, Readings
 from lakehouse.reporting.web.report import page
 
 Query = Mapping[str, list[str]]
@@ -142,15 +141,12 @@ def ends_of(query: Query) -> tuple[int, int]:
     return min(numbers), max(numbers)
 
 
-def after(query: Query) -> Position | None:
-    """The position behind which a page begins, where it is not the first one."""
-    return position(query["after"][0]) if "after" in query else None
-
-
-def position(value: str) -> Position:
-    """A position as addresses have it: six integers."""
-    parts = value.split(",")
-    if len(parts) != 6:
-        raise BadAddress("expected a position of six integers in the address")
-    epoch, p1, p2, p3, p4, p5 = (whole(part, 2**63 - 1) for part in parts)
-    return epoch, p1, p2, p3, p4, p5
+def after(query: Query) -> After | None:
+    """Where a page begins, where it is not the first one: six integers and a number."""
+    if "after" not in query:
+        return None
+    parts = query["after"][0].split(",")
+    if len(parts) != 7:
+        raise BadAddress("expected a position of six integers, and a number, in the address")
+    epoch, p1, p2, p3, p4, p5, shown = (whole(part, 2**63 - 1) for part in parts)
+    return After((epoch, p1, p2, p3, p4, p5), min(shown, 2**31 - 1))

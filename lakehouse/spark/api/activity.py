@@ -117,10 +117,9 @@ def published(readers: Sequence[Reader]) -> list[tuple[Reader, int, Manifest]]:
     return sorted(found, key=lambda one: (one[1], one[0].source))
 
 
-def manifests_frame(readers: Sequence[Reader], last: int) -> pd.DataFrame:
+def manifests_frame(every: Sequence[tuple[Reader, int, Manifest]], last: int) -> pd.DataFrame:
     """The last manifests, each with its number and how many tables are in which state."""
-    every = list(enumerate(published(readers)))
-    rows = [_manifest_row(number, *each) for number, each in every[-last:]]
+    rows = [_manifest_row(number, *each) for number, each in list(enumerate(every))[-last:]]
     names = ["number", "source", "published_at", "upto", "upto_time", "position", *STATES]
     frame = pd.DataFrame(rows, columns=names)
     return frame.assign(upto_time=pd.to_datetime(frame["upto_time"], utc=True))

@@ -36,7 +36,9 @@ class Rows(NamedTuple):
 
 def rows_at(reader: Reader, table: str, lineages: Sequence[Lineage], position: Position) -> Rows:
     """The rows that lineages have together right after a position; LakehouseError where none lived then."""
-    living = living_shards(lineages, position, options_in(reader.settings))
+    living = living_shards(
+        ((one, reader.stands_at(one, position)) for one in lineages), options_in(reader.settings)
+    )
     if not living:
         raise LakehouseError(
             f"{table}: expected a table that existed at {place(position, reader.settings.order)}, found none"

@@ -10,6 +10,7 @@ last change with a commit time at or before it.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyspark.sql import functions as F
@@ -19,7 +20,9 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.reporting.text.values import moment as moment_text
 from lakehouse.reporting.text.values import place, tso_of
 from lakehouse.spark.change_log.changes import between
-from lakehouse.spark.readers.show import Reader, check_floor, parse_position
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.readers.positions import check_floor, epoch_at, parse_position
+from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.silver.tables import read_silver
 
 Moment = int | str | datetime | Sequence[int] | None
@@ -46,8 +49,11 @@ def position_of(reader: Reader, moment: Moment) -> Position:
         position = _at_time(reader, _read_time(moment))
     else:
         text = moment if isinstance(moment, str) else json.dumps(_plain(moment))
-        position = parse_position(text, watermark)
-    check_floor(reader.log, str(moment), position)
+        position = parse_position(reader.log, text, watermark)
+    # a floor may have been raised since the lake was opened, and the log below it is gone for all
+    now = OpsLog(reader.spark, replace(reader.lake, present={}), reader.source).load()
+    for log in (reader.log, now):
+        check_floor(log, str(moment), position)
     return position
 
 
@@ -91,7 +97,8 @@ def _at_time(reader: Reader, time: datetime) -> Position:
         raise LakehouseError(
             f"{moment_text(millis)}: expected a moment up to the watermark, {place(watermark)}"
         )
-    return min((watermark[0], ((millis + 1) << TSO_BITS) - 1, TSO_RANK, 0, 0, 0), watermark)
+    tso = ((millis + 1) << TSO_BITS) - 1
+    return min((epoch_at(reader.log, tso, watermark), tso, TSO_RANK, 0, 0, 0), watermark)
 
 
 def _last_commit(reader: Reader, millis: int) -> Position:

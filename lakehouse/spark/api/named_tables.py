@@ -6,7 +6,7 @@ from typing import Any
 
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records.gold import TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.spark.api.activity import published
 from lakehouse.spark.ops.gold_names import the_one
 from lakehouse.spark.readers.show import Reader
@@ -41,9 +41,16 @@ class Tables:
                     (retired if entry.state == "retired" else found)[reader.source] = reader, entry
         return the_one(found or retired, table, self._root)
 
+    @functools.cached_property
+    def manifests(self) -> list[tuple[Reader, int, Manifest]]:
+        """Every manifest, with its source and when it was published, in the order of its number. They are
+        looked up once: maintenance may take the oldest of them, and each number would mean a later one.
+        """
+        return published(self.every())
+
     def of_manifest(self, number: int) -> tuple[Reader, dict[str, TableEntry]]:
         """The live tables of a manifest by their names, and its source."""
-        every = published(self.every())
+        every = self.manifests
         if not 0 <= number < len(every):
             raise LakehouseError(f"manifest {number}: expected one of the {len(every)} published ones")
         reader, _, manifest = every[number]

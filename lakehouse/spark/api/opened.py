@@ -22,14 +22,21 @@ from lakehouse.spark.api.row_changes import (
     rejected_changes,
     timeline_of,
 )
-from lakehouse.spark.api.states import TableState, state_of, states_frame, warn_unless_exact
+from lakehouse.spark.api.states import (
+    TableState,
+    is_exact,
+    state_of,
+    states_frame,
+    warn_of_then,
+    warn_unless_exact,
+)
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.status import source_status
 from lakehouse.spark.readers.views import open_views
 from lakehouse.spark.session import get_session
-from lakehouse.spark.table_versions import read_published
+from lakehouse.spark.table_versions import read_published, read_version
 
 
 def open_lake(
@@ -151,7 +158,7 @@ class OpenLake:
             raise LakehouseError(f"{table}: expected a table of manifest {manifest}; {advice}")
         entry = entries[table]
         warn_unless_exact(reader, entry)
-        return self.location.read(self.spark, "gold", entry.gold, entry.version)
+        return read_version(self.spark, self.location, entry)
 
     def table_at(self, table: str, moment: Moment) -> DataFrame:
         """A table's rows at any moment of its source up to the watermark, folded from silver. A name
@@ -171,7 +178,9 @@ class OpenLake:
         reader, lineages = self._tables.lives(table)
         position = position_of(reader, moment)
         named = {".".join(name): one for name, one in reader.live_at(position).items()}
-        then = named.get(self._tables.named(table)[1])
+        name = self._tables.named(table)[1]
+        # a table of several is no one's, though one of them may have its name
+        then = named.get(name) if reader.options(lineages[0]).merged != name else None
         lineages = [then] if then is not None else lineages
         self._warn(reader, lineages[0], position)
         return rows_at(reader, table, lineages, position).frame
@@ -309,7 +318,7 @@ class OpenLake:
            number source  exact  incomplete  behind
         0       0   demo      2           0       0
         """
-        return activity.manifests_frame(self._tables.every(), last)
+        return activity.manifests_frame(self._tables.manifests, last)
 
     def at_manifest(self, number: int) -> dict[str, DataFrame]:
         """Every table that a manifest has published, at the version that belongs to it. LakehouseError where
@@ -321,10 +330,7 @@ class OpenLake:
         reader, entries = self._tables.of_manifest(number)
         for entry in entries.values():
             warn_unless_exact(reader, entry)
-        return {
-            name: self.location.read(self.spark, "gold", one.gold, one.version)
-            for name, one in entries.items()
-        }
+        return {name: read_version(self.spark, self.location, one) for name, one in entries.items()}
 
     def dead_letters(self, with_bytes: int = 0) -> DataFrame:
         """Messages and rows that could not be decoded: why, where their bytes are, and whether they are
@@ -360,3 +366,5 @@ class OpenLake:
         entry = next((one for one in entries if lineage.id in one.lineages), None)
         if entry is not None:
             warn_unless_exact(reader, entry, position, depth=4)
+        if entry is None or is_exact(entry, position):
+            warn_of_then(reader, lineage, position, depth=4)

@@ -15,7 +15,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.upstream import clock_of
-from lakehouse.lineage import Lineage, key_ids
+from lakehouse.lineage import Lineage, key_ids, key_orders
 from lakehouse.reporting.text.values import statement
 from lakehouse.spark.change_log.changes import between, counted_changes, position_literal
 from lakehouse.spark.gold.layout import constant
@@ -187,12 +187,11 @@ def _by_text(lineage: Lineage, columns: list[GoldColumn], wanted: Mapping[str, A
     """A condition on silver's own text of the key, which leaves most rows unread; None where only typed
     values tell.
     """
-    keys = {key_ids(lineage, step) for step in range(len(lineage.steps))}
-    plain = all(column.mask is None and column.column.type.family in _SAME_TEXT for column in columns)
-    if len(keys) > 1 or not plain or any(value is None for value in wanted.values()):
+    orders = key_orders(lineage)
+    plain = all(column.mask is None and _is_same_text(lineage, column) for column in columns)
+    if len(set(map(frozenset, orders))) > 1 or not plain or any(value is None for value in wanted.values()):
         return None
     texts = {column.column.id: str(wanted[column.name]) for column in columns}
-    orders = {_name_order(lineage, step) for step in range(len(lineage.steps))}
     held = F.from_json("key", T.ArrayType(T.StringType()))
     # a retention floor's rows, and those of messages that know no key, tell theirs by their images alone
     found = F.col("key") == "[]"
@@ -201,13 +200,11 @@ def _by_text(lineage: Lineage, columns: list[GoldColumn], wanted: Mapping[str, A
     return found
 
 
-def _name_order(lineage: Lineage, step: int) -> tuple[int, ...]:
-    """The key's columns in the order of their names at a step, as silver's text of a key has them."""
-    schema = lineage.steps[step].schema
-    named = [
-        (column.name, one) for one in key_ids(lineage, step) if (column := schema.by_id(one)) is not None
-    ]
-    return tuple(one for _, one in sorted(named))
+def _is_same_text(lineage: Lineage, column: GoldColumn) -> bool:
+    """Whether silver's text of a key's column is the text of gold's value, whatever types it has had."""
+    had = (step.schema.by_id(column.column.id) for step in lineage.steps)
+    families = {one.type.family for one in had if one is not None}
+    return len(families) == 1 and families <= set(_SAME_TEXT)
 
 
 def _is_row(typed: DataFrame, side: str, wanted: Mapping[str, Any]) -> Column:

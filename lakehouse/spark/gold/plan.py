@@ -311,7 +311,7 @@ def plan_shards(
     holds = [(one, held_by(run, one, waits.get(one.id), known=known)) for one in started]
     held = sorted(((one, hold) for one, hold in holds if hold is not None), key=lambda pair: pair[1].position)
     at = min([run.window.position, *(just_below(hold.position) for _, hold in held)])
-    living = living_shards(started, at, run.settings.options)
+    living = living_shards(((one, at) for one in started), run.settings.options)
     live = [lineage for lineage in living if _is_told(lineage, at)]
     if not live and known is None:
         return None

@@ -31,6 +31,7 @@ from lakehouse.ops.records.runs import Summary
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.logs import say
+from lakehouse.silver.read_as import differences
 from lakehouse.spark.change_log.dead_letters import (
     LOST,
     dismissals,
@@ -48,7 +49,7 @@ from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
-from lakehouse.spark.readers.show import check_floor, parse_position
+from lakehouse.spark.readers.positions import check_floor, parse_position
 from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.silver.columns import ORIGIN
 from lakehouse.spark.silver.run import run_silver
@@ -78,7 +79,7 @@ def rebuild_table(
     if yes and at is not None:
         raise LakehouseError("rebuild: --at compares only; leave out --yes, or --at")
     watermark = manifest.watermark
-    position = watermark if at is None else parse_position(at, watermark)
+    position = watermark if at is None else parse_position(log, at, watermark)
     check_floor(log, at or "now", position)
     published, compared_with = at_position(log if at is None else log.whole(), entry, position)
     run = shadow_run(log, settings, manifest, position)
@@ -207,9 +208,13 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "", *, progress
         )
     log = OpsLog(spark, lake, source).load()
     check_bronze(log)
+    feed = silver_settings_of(source, settings)
     number = next_generation(log, again=not yes)
     new_lake, scratch = generation(spark, lake, source, number)
-    feed = silver_settings_of(source, settings)
+    begun = scratch.last(Planned)
+    if begun is not None and differences(begun.read_as, feed.read_as):  # under other options of the decoder
+        number = next_generation(log, again=True)
+        new_lake, scratch = generation(spark, lake, source, number)
     progress(f"rebuild {source}: decoding bronze into generation {number} of silver")
     catch_up(log, scratch, feed, progress)
     progress(f"rebuild {source}: comparing both generations")

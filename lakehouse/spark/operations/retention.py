@@ -50,7 +50,7 @@ from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.readers.show import parse_position
+from lakehouse.spark.readers.positions import epoch_at, parse_position
 from lakehouse.spark.session import get_session, keeping, many_rows
 from lakehouse.spark.silver.tables import silver_schema
 from lakehouse.spark.source import options_in, said_in, suites_in
@@ -75,7 +75,7 @@ def raise_floor(
         done, manifest = taken_by_gold(log)
         refuse_unread_snapshot(log, done)
         # a DDL may stand at the watermark itself
-        place = just_below(moment(settings, at, older_than, manifest.watermark))
+        place = just_below(moment(log, settings, at, older_than, watermark=manifest.watermark))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
         awaited = Awaited(open_counts(log), tuple(missing_files(log)))
         kept = kept_logs(lineages, place, settings, done=done, manifest=manifest, awaited=awaited)
@@ -157,15 +157,16 @@ def kept_logs(
 
 
 def moment(
-    settings: SourceSettings, at: str | None, older_than: float | None, watermark: Position
+    log: OpsLog, settings: SourceSettings, at: str | None, older_than: float | None, *, watermark: Position
 ) -> Position:
     if at is not None:
-        return parse_position(at, watermark)
+        return parse_position(log, at, watermark)
     if older_than is None or settings.order != "tidb":
         raise LakehouseError(
             "floor raise: expected --at T, or --older-than on a feed whose positions are TSOs"
         )
-    return (watermark[0], min(watermark[1], int((time.time() - older_than) * 1000) << 18), *watermark[2:])
+    tso = min(watermark[1], int((time.time() - older_than) * 1000) << 18)
+    return (epoch_at(log, tso, watermark), tso, *watermark[2:])
 
 
 def reason(lineage: Lineage, place: Position, settings: SourceSettings) -> str | None:

@@ -13,7 +13,8 @@ from lakehouse.ops.records.operators import Imported, ImportedColumn
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import named, the_one
 from lakehouse.spark.ops.lake_record import opened
-from lakehouse.spark.readers.show import Reader, parse_position
+from lakehouse.spark.readers.positions import parse_position
+from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import get_session
 
 
@@ -25,7 +26,7 @@ def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, 
     manifest = log.last(Manifest)
     if manifest is None:
         raise LakehouseError(f"{source}: gold has published nothing yet; `lakehouse run gold` first")
-    position = parse_position(at, manifest.watermark)
+    position = parse_position(log, at, manifest.watermark)
     texts = [text[tokens[0].start : tokens[-1].end] for tokens in split(tokenize(text))]
     records = [_schema_record(one, position) for one in texts]
     known = log.all(Imported)

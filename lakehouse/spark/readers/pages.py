@@ -15,12 +15,12 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.config.load import Config
-from lakehouse.events import Position
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import (
+    After,
     Bytes,
     ChangesBetween,
     Difference,
@@ -128,19 +128,20 @@ class LakePages:
             statements=_statements(reader, entry),
         )
 
-    def row(self, source: str, table: str, key: tuple[str, ...], after: Position | None) -> RowHistory:
+    def row(self, source: str, table: str, key: tuple[str, ...], after: After | None) -> RowHistory:
         reader = self._reader(source)
         entry = self._entry(reader, table)
         names = key_columns(reader, entry)
         if len(names) != len(key):
             wanted = ", ".join(names) or "gold has none as it is"
             raise NotThere(f"{table}: expected a value for each column of the key ({wanted}), got {len(key)}")
-        changes = shown_changes(reader, entry, of_row(reader, entry, key) & between(after, None), PAGE + 1)
+        changes = shown_changes(reader, entry, of_row(reader, entry, key), after, number=PAGE + 1)
         return RowHistory(
             source,
             reader.settings.order,
             entry.name,
             tuple(zip(names, key, strict=True)),
+            after=after,
             changes=tuple(changes[:PAGE]),
             more=len(changes) > PAGE,
         )
@@ -216,7 +217,7 @@ class LakePages:
         known = self._source(source)
         log = known.log.whole()
         ends = [_manifest(log, number) for number in (first, second)]
-        tables = _table_changes(log, ends[0][1], ends[1][1])
+        tables = _table_changes(log, ends)
         rows = (
             read_silver(self.spark, known.lake, source, "schema_changes")
             .where(between(ends[0][1].watermark, ends[1][1].watermark) & (F.col("kind") == "ddl"))
@@ -237,20 +238,19 @@ class LakePages:
             more=len(rows) > PAGE,
         )
 
-    def changes(
-        self, source: str, table: str, ends: tuple[int, int], after: Position | None
-    ) -> ChangesBetween:
+    def changes(self, source: str, table: str, ends: tuple[int, int], after: After | None) -> ChangesBetween:
         reader = self._reader(source)
         entry = self._entry(reader, table)
         log = reader.log.whole()
         low, high = (_manifest(log, number)[1].watermark for number in ends)
-        changes = shown_changes(reader, entry, between(max(low, after or low), high), PAGE + 1)
+        changes = shown_changes(reader, entry, between(low, high), after, number=PAGE + 1)
         return ChangesBetween(
             source,
             reader.settings.order,
             entry.name,
             first=ends[0],
             second=ends[1],
+            after=after,
             changes=tuple(changes[:PAGE]),
             more=len(changes) > PAGE,
         )
@@ -359,10 +359,10 @@ def _manifest(log: OpsLog, number: int) -> tuple[Published, Manifest]:
     raise NotThere(f"{log.source}: expected a manifest of number {number}, found none")
 
 
-def _table_changes(log: OpsLog, first: Manifest, second: Manifest) -> list[TableChange | None]:
+def _table_changes(log: OpsLog, manifests: Sequence[tuple[Published, Manifest]]) -> list[TableChange | None]:
     """Each table of either manifest: what is different, or None."""
-    ends = [{entry.lineage: entry for entry in one.tables} for one in (first, second)]
-    counts = [_changes_by_name(log, one.batch) for one in (first, second)]
+    ends = [{entry.lineage: entry for entry in one.tables} for _, one in manifests]
+    counts = [_changes_by_name(log, *one) for one in manifests]
     lineages = dict.fromkeys([*ends[1], *ends[0]])
     return [_table_change([end.get(one) for end in ends], counts) for one in lineages]
 
@@ -385,7 +385,11 @@ def _table_change(
     )
 
 
-def _changes_by_name(log: OpsLog, batch: int) -> dict[tuple[str, str], int]:
-    """How many changes silver had by table, when a batch was done."""
-    done = [one for one in log.all(Done) if one.batch <= batch]
-    return {size.name: size.n for size in done[-1].tables} if done else {}
+def _changes_by_name(log: OpsLog, published: Published, manifest: Manifest) -> dict[tuple[str, str], int]:
+    """How many changes silver had by table, when a manifest's batch was done: a later generation's batches
+    have the same numbers.
+    """
+    before = (one for one in reversed(log.records) if one.seq < published.number and one.kind == Done.kind)
+    done = (one for each in before if isinstance(one := each.record, Done) and one.batch <= manifest.batch)
+    last = next(done, None)
+    return {} if last is None else {size.name: size.n for size in last.tables}

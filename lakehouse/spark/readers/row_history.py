@@ -14,15 +14,15 @@ from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakehouse.events import Position
+from lakehouse.events import Position, just_below
 from lakehouse.fold.upcast import Carrier
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.shown_images import Shown, shown_image
 from lakehouse.gold.upstream import upstream_of
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, key_orders
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import origin
-from lakehouse.reporting.web.readings import Image, RowChange
+from lakehouse.reporting.web.readings import After, Image, RowChange
 from lakehouse.spark.change_log.changes import any_of, between, counted_changes, of_lineage
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.timeline import commit_millis
@@ -67,14 +67,17 @@ def keys_like(values: Sequence[str]) -> list[str]:
 
 def of_row(reader: Reader, entry: TableEntry, key: Sequence[str]) -> Column:
     """The condition of changes of a row, by the text of its key's values in the order of `key_columns`. A
-    retention floor's rows, and those of messages that know no key, tell theirs by their images alone.
+    retention floor's rows, and those of messages that know no key, tell theirs by their images alone; and so
+    do all of a table whose key has changed: another row may have had this key's text.
     """
-    ids = _key_ids(reader, entry)
+    ids, modes = _key_ids(reader, entry), reader.modes(entry)
     told: list[Column] = []
-    for mode in reader.modes(entry):
+    for mode in modes:
         for low, high, names in _names_of(mode.lineage, ids):
             wanted = list(zip(names, key, strict=True))
             told.append(between(low, high) & (_has("before", wanted) | _has("after", wanted)))
+    if any(len(key_orders(mode.lineage)) > 1 for mode in modes):
+        return any_of(told)
     return F.col("key").isin(keys_like(key)) | ((F.col("key") == "[]") & any_of(told))
 
 
@@ -99,14 +102,20 @@ def _has(side: str, wanted: Iterable[tuple[str, str]]) -> Column:
     return reduce(and_, [image[name].eqNullSafe(F.lit(value)) for name, value in wanted])
 
 
-def shown_changes(reader: Reader, entry: TableEntry, chosen: Column, number: int) -> list[RowChange]:
-    """At most so many of a table's changes, oldest first; of batches that are done."""
+def shown_changes(
+    reader: Reader, entry: TableEntry, chosen: Column, after: After | None, number: int
+) -> list[RowChange]:
+    """At most so many of a table's changes behind a place, oldest first; of batches that are done."""
     done = reader.done.batch if reader.done else 0
     lineages = [one for one in reader.history.lineages if one.id in entry.lineages]
     mine: Column = F.lit(False)
     for lineage in lineages:
         mine = mine | of_lineage(lineage)
-    rows = counted_changes(reader.log, done).where(mine & chosen).orderBy("position").limit(number).collect()
+    frame = counted_changes(reader.log, done).where(mine & chosen)
+    if after is not None:
+        frame = frame.where(between(just_below(after.position), None))
+    ordered = frame.orderBy("position", "origin", "key", "after").offset(0 if after is None else after.shown)
+    rows = ordered.limit(number).collect()
     images = _Images(reader, reader.modes(entry))
     return [images.change(row) for row in rows]
 

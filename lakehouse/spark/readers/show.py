@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,6 @@ from lakehouse.lineage import History, Lineage, Name, split_name
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
-from lakehouse.reporting.text.values import place
 from lakehouse.spark.change_log.changes import (
     between,
     by_lineage,
@@ -39,8 +39,8 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import named, the_one
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gate, open_gates
+from lakehouse.spark.readers.positions import check_floor, parse_position
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import options_in, said_in, suites_in
@@ -115,6 +115,8 @@ class Reader:
     """Reads one source's gold: published tables from Delta, any other moment by folding silver."""
 
     def __init__(self, spark: SparkSession, lake: Lake, source: str, settings: SourceSettings) -> None:
+        # the generation of silver that its log knows, whatever others read of the lake later
+        lake = replace(lake, present={})
         self.spark, self.lake, self.source, self.settings = spark, lake, source, settings
         self.log = OpsLog(spark, lake, source).load()
         self.manifest = self.log.last(Manifest)
@@ -192,16 +194,17 @@ class Reader:
         """Every table that existed right after `at`, dropped and renamed ones included, folded from
         silver.
         """
-        position = parse_position(at, self.watermark())
+        position = parse_position(self.log, at, self.watermark())
         check_floor(self.log, at, position)
         changes = self._all_changes()
-        tables: dict[Name, list[Mode]] = {}
+        # a table of several may have the name of another table
+        tables: dict[tuple[Name, str], list[Mode]] = {}
         live, said = self.live_at(position), options_in(self.settings)
         for name, lineage in live.items():
             mode = self._mode(lineage, self.stands_at(lineage, position))
             merged = "" if is_displaced(lineage, name, live, said) else mode.options.merged
-            tables.setdefault(split_name(merged) if merged else name, []).append(mode)
-        for name, modes in sorted(tables.items(), key=lambda item: item[0]):
+            tables.setdefault((split_name(merged) if merged else name, merged), []).append(mode)
+        for (name, _), modes in sorted(tables.items(), key=lambda item: (item[0][0], not item[0][1])):
             modes = by_name(modes)
             told = [[change for change, _ in changes.get(mode.lineage.id, [])] for mode in modes]
             yield name, self._told_lines(modes, told)
@@ -236,7 +239,7 @@ class Reader:
         frame = read_silver(self.spark, self.lake, self.source, "changes")
         rows = frame.where(F.concat_ws(".", "database", "table") == table)
         if at is not None:
-            rows = rows.where(between(None, parse_position(at, self.watermark())))
+            rows = rows.where(between(None, parse_position(self.log, at, self.watermark())))
         return (
             row.value
             for row in rows.orderBy("position")
@@ -344,32 +347,6 @@ def _dicts(typed: Typed, raws: list[str]) -> list[dict[str, Any]]:
 
 def _names(columns: list[GoldColumn], ids: Iterable[int]) -> list[str]:
     return [column.name for column_id in ids for column in columns if column.column.id == column_id]
-
-
-def parse_position(text: str, watermark: Position) -> Position:
-    """A TSO (of the watermark's epoch), or all six integers as a JSON list; never above the watermark."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if isinstance(value, int):
-        position = (watermark[0], value, 2, 0, 0, 0)
-    elif isinstance(value, list) and len(value) <= 6 and all(isinstance(item, int) for item in value):
-        position = (*value, *[0] * (6 - len(value)))
-    else:
-        raise LakehouseError(
-            f"--at {text}: expected a TSO or a position such as [0,470606995731251200,2,0,0,0]"
-        )
-    if position > watermark:
-        raise LakehouseError(f"--at {text}: expected a moment up to the watermark, {place(watermark)}")
-    return position
-
-
-def check_floor(log: OpsLog, at: str, position: Position) -> None:
-    """Below silver's floor there is no log to tell of a moment."""
-    floor = max(floors_of(log).values(), default=position)
-    if position < floor:
-        raise LakehouseError(f"--at {at}: expected a moment at or above silver's floor, {place(floor)}")
 
 
 def _lines(

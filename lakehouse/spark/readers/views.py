@@ -21,7 +21,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -54,10 +54,10 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import REJECTED_ROWS, RESULTS
-from lakehouse.spark.readers.show import parse_position
+from lakehouse.spark.readers.positions import parse_position
 from lakehouse.spark.silver.tables import SCHEMAS, read_silver, silver_schema
 from lakehouse.spark.source import options_in, said_in
-from lakehouse.spark.table_versions import read_published
+from lakehouse.spark.table_versions import read_published, read_version
 
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
 OPENED_AT_ONCE = 8
@@ -81,7 +81,8 @@ def open_views(spark: SparkSession, lake: Lake, at: str | None = None) -> dict[s
     """Every table of a lake, registered as temp views.
 
     All gold tables of a source are as of one manifest: the last, or the newest of `at`, which is a TSO or a
-    position, or an instant such as 2026-11-21T10:00:00Z at which it was published.
+    position, or an instant at which it was published, such as 2026-11-21T10:00:00, in UTC where it names no
+    zone.
     """
     known = sources(spark, lake)
     for source in known:
@@ -130,7 +131,7 @@ def manifest_of(log: OpsLog, at: str | None) -> Manifest | None:
         return log.last(Manifest)
     manifests = log.whole().dated(Manifest)
     if manifests:
-        upto = _upto(at, manifests[-1][1].watermark)
+        upto = _upto(log, at, manifests[-1][1].watermark)
         manifests = [(when, one) for when, one in manifests if upto(when, one.watermark)]
         if not manifests:
             raise LakehouseError(
@@ -139,17 +140,18 @@ def manifest_of(log: OpsLog, at: str | None) -> Manifest | None:
     return manifests[-1][1] if manifests else None
 
 
-def _upto(at: str, watermark: Position) -> Callable[[int, Position], bool]:
+def _upto(log: OpsLog, at: str, watermark: Position) -> Callable[[int, Position], bool]:
     """Whether a manifest, by when it was published and its watermark, is not after the moment."""
     try:
-        published = datetime.fromisoformat(at).timestamp() * 1000 if "-" in at else None
+        instant = datetime.fromisoformat(at) if "-" in at else None
     except ValueError as error:
         raise LakehouseError(
             f"{at}: expected a TSO, a position, or an instant such as 2026-11-21T10:00:00Z"
         ) from error
-    if published is not None:
+    if instant is not None:
+        published = (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * 1000
         return lambda when, _: when <= published
-    position = parse_position(at, watermark)
+    position = parse_position(log, at, watermark)
     return lambda _, mark: mark <= position
 
 
@@ -164,7 +166,7 @@ def _gold(
     def opened(entry: TableEntry) -> DataFrame:
         if at is None:
             return read_published(spark, lake, entry)
-        return lake.read(spark, "gold", entry.gold, entry.version)
+        return read_version(spark, lake, entry)
 
     # a table takes a look or two at its log, which waits for a catalog and a store
     with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:

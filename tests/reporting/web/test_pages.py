@@ -82,7 +82,7 @@ def test_a_rows_history_shows_what_each_change_changed_and_where_it_came_from() 
     assert "update name: a → b shop/0@1[0] shop.orders, batch 3" in said.replace(f"; {EVIL}", "")
     assert "delete id: 1" in said
     assert "binlog 3:4 2026-11-21 01:07:00 UTC delete" in said
-    assert "/row?source=shop&table=shop.orders&k=1&after=0,3,4,5,6,7".replace(",", "%2C") in hrefs(page)
+    assert "/row?source=shop&table=shop.orders&k=1&after=0,3,4,5,6,7,1".replace(",", "%2C") in hrefs(page)
 
 
 def test_the_changes_between_two_manifests_say_which_row_each_is_of() -> None:
@@ -96,16 +96,17 @@ def test_the_changes_between_two_manifests_say_which_row_each_is_of() -> None:
     assert "/changes?source=shop&table=shop.orders&from=5&to=9" in hrefs(
         html("/diff?source=shop&from=5&to=9")
     )
-    html(f"{address}&after=0,3,4,5,6,7", readings)
-    assert readings.asked[-1][-1] == (0, 3, 4, 5, 6, 7)
+    page = html(f"{address}&after=0,3,4,5,6,7,50", readings)
+    assert readings.asked[-1][-1] == ((0, 3, 4, 5, 6, 7), 50)
+    assert any(one.endswith("after=0,3,4,5,6,7,51".replace(",", "%2C")) for one in hrefs(page))
 
 
-def test_a_key_is_asked_for_by_its_values_and_a_position_by_its_six_integers() -> None:
+def test_a_key_is_asked_for_by_its_values_and_a_place_by_its_position_and_a_number() -> None:
     readings = FakeReadings(lambda: [observed()])
 
-    html("/row?source=shop&table=a.b&k=1&k=&k=Z%C3%BC%26x&after=0,1,2,3,4,5", readings)
+    html("/row?source=shop&table=a.b&k=1&k=&k=Z%C3%BC%26x&after=0,1,2,3,4,5,6", readings)
 
-    assert readings.asked[-1] == ("row", "shop", "a.b", ("1", "", "Zü&x"), (0, 1, 2, 3, 4, 5))
+    assert readings.asked[-1] == ("row", "shop", "a.b", ("1", "", "Zü&x"), ((0, 1, 2, 3, 4, 5), 6))
 
 
 def test_dead_letters_show_no_bytes_until_one_is_asked_for() -> None:
@@ -158,7 +159,10 @@ def test_manifests_are_chosen_by_two_buttons_each_that_say_which_they_are() -> N
     [
         ("/row?source=shop&table=a.b", "/row: expected the values of a key, k=…, found none"),
         ("/row?source=shop&k=1", "expected table= in the address, found none"),
-        ("/row?source=shop&table=a.b&k=1&after=1,2", "expected a position of six integers in the address"),
+        (
+            "/row?source=shop&table=a.b&k=1&after=1,2",
+            "expected a position of six integers, and a number, in the address",
+        ),
         ("/letters?source=shop&page=-1", "expected a number from 0 to 200 in the address"),
         ("/letters?source=shop&page=201", "expected a number from 0 to 200 in the address"),
         (

@@ -9,17 +9,19 @@ import pytest
 
 from lakehouse.events import Position
 from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.ops.records.operators import Generation
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import layout
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import Logged, OpsLog
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import Capabilities
 from lakehouse.spark.table_versions import history_of, version_of
 from tests.spark.gold.test_modes import resolved, run_all, shop
 from tests.support.feeds import TiCDC
 from tests.support.lakes import write_recording
-from tests.support.records import manifest, table_entry
+from tests.support.records import log_of, manifest, table_entry
 
 
 def run_with(folder: Path, feed: TiCDC, text: str) -> dict[str, Any]:
@@ -120,3 +122,21 @@ def test_a_moment_of_a_table_that_is_behind_lies_no_further_than_the_table() -> 
 
     assert stands(early) == (early, early)
     assert stands(watermark) == (held, watermark)
+
+
+def test_a_reader_stays_with_the_silver_of_its_log_whatever_others_read_of_the_lake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Batches of a silver that was built again have other numbers. Needs no session."""
+    session: Any = None
+    lake, stored = Lake("/lake"), list[Logged]()
+    monkeypatch.setattr(OpsLog, "_stored", lambda *_: list(stored))
+    settings = SourceSettings(format="ticdc-open", order="tidb", options={}, virtual=False)
+    reader = Reader(session, lake, "shop", settings)
+
+    stored += log_of(Generation(number=2)).records
+    OpsLog(session, lake, "shop").load()
+    later = Reader(session, lake, "shop", settings)
+
+    paths = [one.lake.path("silver", "shop_changes") for one in (reader, later)]
+    assert paths == ["/lake/silver/shop_changes", "/lake/silver/shop_changes_g2"]

@@ -1,5 +1,6 @@
 """`lakehouse ui` on real lakes: over real HTTP, and in a real browser while the lake grows."""
 
+import html
 import http.client
 import json
 import os
@@ -19,11 +20,15 @@ import pytest
 
 from lakehouse.config.load import load
 from lakehouse.demo.run import RECORDING
+from lakehouse.events import MIN_POSITION as ZERO
+from lakehouse.ops.progress import Counts, TableSize
+from lakehouse.ops.records.operators import Generation
+from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.tables import View
-from lakehouse.reporting.web.readings import NotThere, Place
+from lakehouse.reporting.web.readings import After, NotThere, Place
 from lakehouse.reporting.web.routes import Site
 from lakehouse.reporting.web.server import HOST, Server
-from lakehouse.spark.readers.pages import LakePages
+from lakehouse.spark.readers.pages import LakePages, _manifest, _table_changes
 from lakehouse.spark.readers.row_history import keys_like
 from lakehouse.spark.readers.timeline import newest_commits
 from tests.reporting.web.test_report import BEGUN, parsed, words
@@ -32,6 +37,7 @@ from tests.support.browser import NO_BROWSER, opened, program, wait_for
 from tests.support.feeds import Canal, TiCDC
 from tests.support.lakes import run, text, write_recording
 from tests.support.paths import ROOT
+from tests.support.records import log_of, manifest, table_entry
 
 GARBAGE = b"\0\x01<script>no message</script>"
 HALF = 32
@@ -218,7 +224,7 @@ def test_pages_have_a_size_and_what_is_not_there_is_said(
 
     table = pages.table("s", "d.t")
     first = pages.row("s", "d.t", ("1",), None)
-    second = pages.row("s", "d.t", ("1",), first.changes[-1].position)
+    second = pages.row("s", "d.t", ("1",), After(first.changes[-1].position, 1))
     nothing = pages.letters("s", None, 0)
 
     assert (pages.where, [one["source"] for one in pages.observed()]) == (str(tmp_path / "lake"), ["s"])
@@ -239,6 +245,54 @@ def test_pages_have_a_size_and_what_is_not_there_is_said(
     ):
         with pytest.raises(NotThere):
             ask_for()
+
+
+def test_changes_of_one_transaction_that_are_more_than_a_page_go_on_on_the_next_one(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakehouse.spark.readers.pages.PAGE", 2)
+    feed = TiCDC().ddl(1 << 18, "CREATE TABLE t (id INT PRIMARY KEY)")
+    run_all(
+        tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", resolved(feed, 2).messages), {}
+    )
+    for number in range(5):
+        feed.row(5 << 18, "INSERT", {"id": number})
+    run_all(
+        tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", resolved(feed, 9).messages), {}
+    )
+    pages = LakePages(None, str(tmp_path / "lake"))
+    newest, oldest = (one.number for one in pages.manifests("s", None).manifests)
+
+    site, found = Site(pages, lambda _: {}, "", ""), list[str]()
+    address: str | None = f"source=s&table=d.t&from={oldest}&to={newest}"
+    while address is not None and len(found) < 20:
+        told = site.page("/changes", address)()
+        found += re.findall(r"insert id: (\d)", words(told))
+        link = re.search(r'href="/changes\?([^"]*after=[^"]*)"', told)
+        address = None if link is None else html.unescape(link[1])
+
+    assert sorted(found) == ["0", "1", "2", "3", "4"]
+
+
+def test_the_history_of_a_row_is_not_that_of_another_row_which_had_its_keys_text(
+    spark: Any, tmp_path: Path
+) -> None:
+    types = dict.fromkeys("abv", "int")
+    feed = TiCDC().ddl(1 << 18, "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, v INT, PRIMARY KEY (a))")
+    for at, row in enumerate(({"a": 5, "b": 1, "v": 1}, {"a": 1, "b": 5, "v": 2}), 2):
+        feed.row(at << 18, "INSERT", row, types=types, key=("a",))
+    feed.ddl(5 << 18, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (b)")
+    new, old = {"a": 1, "b": 5, "v": 3}, {"v": 2}
+    feed.row(6 << 18, "UPDATE", new, old, types=types, key=("b",))
+    recording = write_recording(tmp_path / "r.jsonl", resolved(feed, 9).messages)
+    run_all(tmp_path, "ticdc-canal-json", recording, {})
+
+    found = LakePages(None, str(tmp_path / "lake")).row("s", "d.t", ("5",), None)
+
+    assert [(change.op, change.after and change.after["v"]) for change in found.changes] == [
+        ("insert", 2),
+        ("update", 3),
+    ]
 
 
 def test_a_feed_without_watermarks_has_its_batches_looked_at_once(
@@ -330,3 +384,21 @@ def test_a_key_of_text_or_of_numbers_is_looked_for_as_silver_may_hold_it() -> No
     assert keys_like(['a"b', "-1.50"]) == ['["a\\"b",-1.50]', '["a\\"b","-1.50"]']
     assert keys_like(["007", "1e5", "Zü"]) == ['["007","1e5","Zü"]']
     assert keys_like([str(number) for number in range(7)]) == ["[0,1,2,3,4,5,6]"]
+
+
+def test_changes_between_two_states_are_counted_by_the_batches_of_their_own_silver() -> None:
+    """A silver that was built again has batches of the same numbers. Needs no session."""
+
+    def done(batch: int, changes: int) -> Done:
+        tables = (TableSize(("d", "t"), low=ZERO, high=ZERO, n=changes),)
+        return Done(
+            batch=batch, counts=Counts(), top=None, reach=None, next=(), marks=(), dead=(), tables=tables
+        )
+
+    first, second = (manifest(table_entry(version=version), batch=version) for version in (1, 2))
+    log = log_of(done(1, 10), first, done(2, 25), second, done(1, 99), Generation(number=2))
+
+    (change,) = _table_changes(log, [_manifest(log, number) for number in (2, 4)])
+
+    assert change is not None
+    assert change.changes == 15

@@ -68,6 +68,7 @@ def test_another_zone_is_refused_until_silver_is_decoded_again(spark: Any, tmp_p
 
     again(first, {})
     assert instants() == ["2026-01-01 12:00:00"]
+    assert not rebuild_silver(lake.root, "d", yes=False)["switched"]  # its silver is begun in the former zone
     grown = [*first, row(T + 3, 2), watermark(T + 4)]
     with pytest.raises(
         LakehouseError,
