@@ -21,6 +21,7 @@ from lakehouse.schema_history.schema_records import (
     after_snapshot,
     is_alike,
     kept,
+    lost_labels,
     recorded_schema,
     replaced,
     with_charsets,
@@ -104,7 +105,10 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         held=judged.held,
         steps=(Step(record.position, judged.schema, judged.effects, record.ddl),) if changes else (),
         notes=(f"a DDL was ignored: {', '.join(judged.ignored)}",) if judged.ignored else (),
-        incomplete=((record.position, NAMES_MIXED),) if mixed else (),
+        incomplete=tuple(
+            (record.position, why)
+            for why in (*lost_labels(judged.schema), *((NAMES_MIXED,) if mixed else ()))
+        ),
         overruled=bool(judged.ignored),
         beyond=_altered(schema, edits) if judged.held is not None else None,
     )

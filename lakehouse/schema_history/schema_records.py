@@ -16,6 +16,7 @@ from lakehouse.schema import (
     name_key,
     parse_type,
 )
+from lakehouse.values.charsets import LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,14 @@ def is_other_table(schema: TableSchema, told: TableSchema) -> bool:
 
 def _encoding(charset: str) -> str:
     return "utf8" if charset.startswith("utf8") else charset
+
+
+def lost_labels(schema: TableSchema) -> list[str]:
+    """What is wrong with ENUM and SET columns whose labels a reader of the binlog could not decode: it takes
+    the charset of a statement's session for UTF-8.
+    """
+    lost = (column.name for column in schema.columns if any(LOST in label for label in column.type.members))
+    return [f"column {name}: characters of its labels are lost in the statement's message" for name in lost]
 
 
 def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:

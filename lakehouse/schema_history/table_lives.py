@@ -12,7 +12,13 @@ from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import Interval, Lineage, Name, Step
 from lakehouse.schema import GoldKeeps, TableSchema, name_key
 from lakehouse.schema_history.name_matching import LiveTables, of_database
-from lakehouse.schema_history.schema_records import Shape, inferred_schema, replaced, with_ids_of
+from lakehouse.schema_history.schema_records import (
+    Shape,
+    inferred_schema,
+    lost_labels,
+    replaced,
+    with_ids_of,
+)
 
 EMPTY = TableSchema((), inferred=True)
 _GONE = ""  # the charset of a database that was dropped
@@ -109,6 +115,7 @@ class Lives:
             [Interval(name, position, None)],
         )
         lineage.key_names = self._named_key(name, schema, ddl)
+        lineage.incomplete += [(position, why) for why in lost_labels(schema)]
         self.lineages.append(lineage)
         self.live[name] = lineage
         return lineage

@@ -9,7 +9,7 @@ import pytest
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import VERSIONED
 from lakehouse.schema_history.table_lives import MAYBE_OLDER, SEQUENCE, UNSEEN
-from tests.support.feeds import Canal, TiCDC
+from tests.support.feeds import Canal, Debezium, TiCDC
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
 X: dict[str, Any] = {"id": 1, "a": "x"}
@@ -176,3 +176,13 @@ def test_a_table_that_a_partition_becomes_or_was_is_held_with_the_partitioned_on
 
     assert feed.lineage("d.t").held is not None
     assert feed.lineage("d.u").held is not None
+
+
+@pytest.mark.parametrize("sql", ["CREATE TABLE t (id INT PRIMARY KEY, e {})", "ALTER TABLE t ADD e {}"])
+def test_labels_that_the_reader_of_a_binlog_could_not_decode_leave_a_table_incomplete(sql: str) -> None:
+    """A connector takes the text of a session in latin1 or gbk for UTF-8."""
+    begun = Debezium() if sql.startswith("CREATE") else Debezium().ddl(1, CREATE)
+
+    assert begun.ddl(2, sql.format("ENUM('caf\ufffd')")).incomplete() == (
+        "column e: characters of its labels are lost in the statement's message"
+    )
