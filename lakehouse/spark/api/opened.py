@@ -22,14 +22,7 @@ from lakehouse.spark.api.row_changes import (
     rejected_changes,
     timeline_of,
 )
-from lakehouse.spark.api.states import (
-    TableState,
-    is_exact,
-    state_of,
-    states_frame,
-    warn_of_then,
-    warn_unless_exact,
-)
+from lakehouse.spark.api.states import TableState, state_of, states_frame, warn_unless_exact
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader
@@ -366,5 +359,3 @@ class OpenLake:
         entry = next((one for one in entries if lineage.id in one.lineages), None)
         if entry is not None:
             warn_unless_exact(reader, entry, position, depth=4)
-        if entry is None or is_exact(entry, position):
-            warn_of_then(reader, lineage, position, depth=4)

@@ -7,7 +7,6 @@ from datetime import datetime
 import pandas as pd
 
 from lakehouse.events import Position
-from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import place
 from lakehouse.spark.api.moments import time_of
@@ -68,22 +67,9 @@ def states_frame(states: list[TableState]) -> pd.DataFrame:
     return frame.assign(upto_time=pd.to_datetime(frame["upto_time"], utc=True))
 
 
-def is_exact(entry: TableEntry, at: Position | None) -> bool:
-    """Whether a table is exact, or was at a place before it became something else."""
-    return entry.state == "exact" or (at is not None and entry.since is not None and at < entry.since)
-
-
-def warn_of_then(reader: Reader, lineage: Lineage, at: Position, depth: int = 3) -> None:
-    """Warn the caller of the API that a table was not exact at a place, though it may be now."""
-    found = lineage.incomplete_at(at)
-    if found is not None:
-        since, name = place(found[0], reader.settings.order), ".".join(lineage.intervals[-1].name)
-        warnings.warn(f"{name} was incomplete since {since}: {found[1]}", NotExact, stacklevel=depth)
-
-
 def warn_unless_exact(reader: Reader, entry: TableEntry, at: Position | None = None, depth: int = 3) -> None:
     """Warn the caller of the API that a table is not exact; `at` a place before it became so, it was."""
-    if is_exact(entry, at):
+    if entry.state == "exact" or (at is not None and entry.since is not None and at < entry.since):
         return
     state = state_of(reader, entry)
     since = f" since {state.since}" if state.since else ""

@@ -64,9 +64,8 @@ def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
         for at in ats:
             target = folder / at if len(ats) > 1 else folder
             target.mkdir(parents=True, exist_ok=True)
-            written += [
-                write_lines(free_file(target, source, name, written), lines) for name, lines in reader.at(at)
-            ]
+            for name, lines in reader.at(at):  # of one name there may be two
+                written.append(write_lines(free_file(target, source, name, written), lines))
     return written
 
 

@@ -3,13 +3,12 @@ or made again by hand.
 """
 
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakehouse.api import LakehouseError, NotExact, open_lake
+from lakehouse.api import LakehouseError, open_lake
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.epochs import raise_epoch
 from lakehouse.spark.operations.maintain import maintain
@@ -129,42 +128,6 @@ def test_a_table_of_several_is_not_mixed_with_another_one_of_its_name(spark: Any
         "d.orders": [1, 2],
         "s:d.orders": [3],
     }
-
-
-def test_a_table_whose_drop_is_held_is_read_at_moments_behind_the_drop(spark: Any, tmp_path: Path) -> None:
-    feed = TiCDC().ddl(1 << 18, "CREATE TABLE t (id INT PRIMARY KEY)").insert(2 << 18, id=1)
-    feed.ddl(5 << 18, "DROP TABLE t")
-    path = write_recording(tmp_path / "r.jsonl", resolved(feed, 9).messages)
-    run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "on_ddl: {drop_table: hold}"})
-    lake = open_lake(str(tmp_path / "lake"))
-
-    counts = [
-        lake.table("d.t").count(),
-        lake.table_at("d.t", None).count(),
-        lake.table_at("d.t", 6 << 18).count(),
-    ]
-
-    assert counts == [1, 1, 1]
-    assert lake.diff("d.t", 1 << 18, None).count() == 1
-
-
-def test_a_moment_at_which_a_table_lacked_something_is_told_though_it_is_exact_now(
-    spark: Any, tmp_path: Path
-) -> None:
-    feed = TiCDC().ddl(1 << 18, "CREATE TABLE t (id INT PRIMARY KEY)").insert(2 << 18, id=1)
-    feed.ddl(3 << 18, "ALTER TABLE t ADD COLUMN at DATETIME DEFAULT CURRENT_TIMESTAMP")
-    feed.ddl(6 << 18, "TRUNCATE TABLE t")
-    path = write_recording(tmp_path / "r.jsonl", resolved(feed, 9).messages)
-    run_all(tmp_path, "ticdc-canal-json", path, {})
-    lake = open_lake(str(tmp_path / "lake"))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NotExact)
-        lake.table("d.t")
-        assert [lake.table_at("d.t", at << 18).count() for at in (2, 6)] == [1, 0]
-    with pytest.warns(NotExact, match=r"d\.t was incomplete since .*") as told:
-        lake.table_at("d.t", 4 << 18)
-    assert {one.filename for one in told} == {__file__}
 
 
 def test_a_rows_history_goes_through_a_key_that_was_text(spark: Any, tmp_path: Path) -> None:

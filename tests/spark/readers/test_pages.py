@@ -1,6 +1,5 @@
 """`lakehouse ui` on real lakes: over real HTTP, and in a real browser while the lake grows."""
 
-import html
 import http.client
 import json
 import os
@@ -245,54 +244,6 @@ def test_pages_have_a_size_and_what_is_not_there_is_said(
     ):
         with pytest.raises(NotThere):
             ask_for()
-
-
-def test_changes_of_one_transaction_that_are_more_than_a_page_go_on_on_the_next_one(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lakehouse.spark.readers.pages.PAGE", 2)
-    feed = TiCDC().ddl(1 << 18, "CREATE TABLE t (id INT PRIMARY KEY)")
-    run_all(
-        tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", resolved(feed, 2).messages), {}
-    )
-    for number in range(5):
-        feed.row(5 << 18, "INSERT", {"id": number})
-    run_all(
-        tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", resolved(feed, 9).messages), {}
-    )
-    pages = LakePages(None, str(tmp_path / "lake"))
-    newest, oldest = (one.number for one in pages.manifests("s", None).manifests)
-
-    site, found = Site(pages, lambda _: {}, "", ""), list[str]()
-    address: str | None = f"source=s&table=d.t&from={oldest}&to={newest}"
-    while address is not None and len(found) < 20:
-        told = site.page("/changes", address)()
-        found += re.findall(r"insert id: (\d)", words(told))
-        link = re.search(r'href="/changes\?([^"]*after=[^"]*)"', told)
-        address = None if link is None else html.unescape(link[1])
-
-    assert sorted(found) == ["0", "1", "2", "3", "4"]
-
-
-def test_the_history_of_a_row_is_not_that_of_another_row_which_had_its_keys_text(
-    spark: Any, tmp_path: Path
-) -> None:
-    types = dict.fromkeys("abv", "int")
-    feed = TiCDC().ddl(1 << 18, "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, v INT, PRIMARY KEY (a))")
-    for at, row in enumerate(({"a": 5, "b": 1, "v": 1}, {"a": 1, "b": 5, "v": 2}), 2):
-        feed.row(at << 18, "INSERT", row, types=types, key=("a",))
-    feed.ddl(5 << 18, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (b)")
-    new, old = {"a": 1, "b": 5, "v": 3}, {"v": 2}
-    feed.row(6 << 18, "UPDATE", new, old, types=types, key=("b",))
-    recording = write_recording(tmp_path / "r.jsonl", resolved(feed, 9).messages)
-    run_all(tmp_path, "ticdc-canal-json", recording, {})
-
-    found = LakePages(None, str(tmp_path / "lake")).row("s", "d.t", ("5",), None)
-
-    assert [(change.op, change.after and change.after["v"]) for change in found.changes] == [
-        ("insert", 2),
-        ("update", 3),
-    ]
 
 
 def test_a_feed_without_watermarks_has_its_batches_looked_at_once(
