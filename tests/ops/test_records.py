@@ -30,6 +30,7 @@ NEWER = {
     "Transactions.divided",
     "Read.wanted",
     "TableEntry.table_id",
+    "TableEntry.counted",
     "TableEntry.made_for",
     "HeldAt.shard",
     "Lineages.begun",

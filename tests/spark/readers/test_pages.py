@@ -1,5 +1,6 @@
 """`lakehouse ui` on real lakes: over real HTTP, and in a real browser while the lake grows."""
 
+import html
 import http.client
 import json
 import os
@@ -353,3 +354,30 @@ def test_changes_between_two_states_are_counted_by_the_batches_of_their_own_silv
 
     assert change is not None
     assert change.changes == 15
+
+
+def test_changes_of_one_transaction_that_are_more_than_a_page_go_on_on_the_next_one(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakehouse.spark.readers.pages.PAGE", 2)
+    feed = TiCDC().ddl(1 << 18, "CREATE TABLE t (id INT PRIMARY KEY)")
+    run_all(
+        tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", resolved(feed, 2).messages), {}
+    )
+    for number in range(5):
+        feed.row(5 << 18, "INSERT", {"id": number})
+    run_all(
+        tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", resolved(feed, 9).messages), {}
+    )
+    pages = LakePages(None, str(tmp_path / "lake"))
+    newest, oldest = (one.number for one in pages.manifests("s", None).manifests)
+
+    site, found = Site(pages, lambda _: {}, "", ""), list[str]()
+    address: str | None = f"source=s&table=d.t&from={oldest}&to={newest}"
+    while address is not None and len(found) < 20:
+        told = site.page("/changes", address)()
+        found += re.findall(r"insert id: (\d)", words(told))
+        link = re.search(r"href='/changes\?([^']*after=[^']*)'", told)
+        address = None if link is None else html.unescape(link[1])
+
+    assert sorted(found) == ["0", "1", "2", "3", "4"]
