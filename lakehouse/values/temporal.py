@@ -145,26 +145,22 @@ _CLOCK = r"(?:(\d+)\s+(?=\d.))?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d*))?"
 _TIME = re.compile("(-?)" + _CLOCK, re.ASCII)
 _SIGNED_TIME = re.compile(r"([+-]?)\s*" + _CLOCK, re.ASCII)
 _FRACTION_ALONE = re.compile(r"\A-?(?=\.\d)", re.ASCII)
-_MOST_PACKED = 14  # digits of a date and time at TiDB
 _LAST_CLOCK = (1 << 32) - 1
 
 
 def parse_moment(text: str, server: str, *, rounds: bool) -> Moment:
-    """The moment that a server reads from any text; ZERO where it reads none. What follows a date
-    is ignored, but TiDB reads none then. Of a year's digits two lack their century, and one does at TiDB.
+    """The moment that MySQL or MariaDB reads from any text; ZERO where it reads none. What follows a date
+    is ignored. Of a year's digits two lack their century.
     """
     text = text.strip()
     bare = _UNDELIMITED.match(text)
-    if bare and server == "tidb" and len(bare[1]) > _MOST_PACKED:
-        return ZERO
     if bare:
         return _packed(bare[1].replace("T", ""), bare[2] or "", server, rounds=rounds)
     parts = _DELIMITED.match(text)
-    if not parts or (server == "tidb" and parts.end() < len(text)):
+    if not parts:
         return ZERO
     numbers = [int(part or 0) for part in parts.groups()[:6]]
-    width = len(parts[1])
-    return _checked(numbers, 2 if server == "tidb" and width == 1 else width, parts[7] or "", rounds=rounds)
+    return _checked(numbers, len(parts[1]), parts[7] or "", rounds=rounds)
 
 
 def _packed(digits: str, fraction: str, server: str, *, rounds: bool) -> Moment:
@@ -244,8 +240,8 @@ def _full_number(number: int) -> int | None:
 
 
 def parse_duration(text: str, server: str) -> int:
-    """The microseconds that a server reads from any text as TIME: `11:12`, `1 02:03:04`, `111213`, a whole
-    date and time. 0 where it reads none. TIME's bound is not applied.
+    """The microseconds that MySQL or MariaDB reads from any text as TIME: `11:12`, `1 02:03:04`, `111213`, a
+    whole date and time. 0 where it reads none. TIME's bound is not applied.
     """
     rounds = server != "mariadb"
     text = text.strip()
@@ -254,11 +250,11 @@ def parse_duration(text: str, server: str) -> int:
     if server == "mysql":
         text = _FRACTION_ALONE.sub(r"\g<0>0", text)
     parts = (_SIGNED_TIME if server == "mariadb" else _TIME).match(text)
-    if not parts or (_EXPONENT.match(text, parts.end()) and server != "tidb"):
+    if not parts or _EXPONENT.match(text, parts.end()):
         return 0
     hours, minutes, seconds = int(parts[3]), int(parts[4] or 0), int(parts[5] or 0)
     if parts[4] is None and parts[2] is None:
-        if hours > _LAST_CLOCK and server != "tidb":
+        if hours > _LAST_CLOCK:
             return 0
         hours, minutes, seconds = clock(hours)
     micro, carry = _micro(parts[6] or "", rounds=rounds)
@@ -271,13 +267,12 @@ def _of_moment(text: str, server: str, *, rounds: bool) -> int | None:
     with delimiters for it only where it has a space, and one without them only where it is whole.
     """
     bare = _UNDELIMITED.match(text)
-    if not (bare or server == "tidb" or " " in text or ("T" in text and server != "mysql")):
+    if not (bare or " " in text or ("T" in text and server != "mysql")):
         return None
     moment = parse_moment(text, server, rounds=rounds)
     if moment == ZERO:
         parts = _DELIMITED.match(text)
-        is_none = parts and (parts.end() < len(text) if server == "tidb" else parts[4])
-        return 0 if is_none else None
+        return 0 if parts and parts[4] else None
     if bare and server == "mysql" and len(bare[1]) < 12:
         return None
     cut = parse_moment(text, server, rounds=False)

@@ -28,6 +28,8 @@ RECORDED = [json.loads(line) for line in (DATA / "conversions.jsonl").read_text(
 LAX = [json.loads(line) for line in (DATA / "conversions-lax.jsonl").read_text().splitlines()]
 # a TiDB's (master of July 2026), in a lax sql_mode and in a strict one
 TIDB = [json.loads(line) for line in (DATA / "conversions-tidb.jsonl").read_text().splitlines()]
+# texts that a TiDB reads as dates and times, and what its types package (ConvertTo) stores of each
+TIDB_TIMES = [json.loads(line) for line in (DATA / "times-tidb.jsonl").read_text().splitlines()]
 TARGETS = sorted({line["new"] for line in RECORDED} | {"json", "vector(3)", "point", "longtext"})
 SERVER_RULES = [
     ("varchar(9)", "int", "1.9", {"mysql": 2, "mariadb": 1, "tidb": 2}),
@@ -407,3 +409,14 @@ def test_every_value_becomes_what_tidb_made_of_it(old: str) -> None:
         pairs = ((pair, case) for pair, case in cases if pair[1] is not UNKNOWABLE)
         wrong += [(line["new"], *pair) for pair in pairs if repr(pair[0]) != repr(pair[1])]
     assert not wrong
+
+
+@pytest.mark.parametrize("new", ["date", "datetime", "datetime(2)", "time", "time(3)", "timestamp(4)"])
+def test_tidb_reads_texts_as_dates_and_times(new: str) -> None:
+    expected = {line["text"]: line["stored"][new] for line in TIDB_TIMES if new in line["stored"]}
+
+    found = {
+        text: convert(text, parse_type("varchar(60)"), parse_type(new), server="tidb") for text in expected
+    }
+
+    assert {text: value.removesuffix("Z") for text, value in found.items()} == expected

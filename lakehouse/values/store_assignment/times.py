@@ -18,6 +18,7 @@ from lakehouse.values.server_value import (
     rounded,
 )
 from lakehouse.values.store_assignment.target import Target
+from lakehouse.values.store_assignment.tidb_times import read_moment, read_time
 from lakehouse.values.temporal import (
     MAX_DURATION,
     ZERO,
@@ -54,8 +55,14 @@ def _moment(cell: Cell, target: Target) -> Moment:
             raise NoRule("a date out of an address")
         case int() | float() | Decimal() if target.server != "mysql":
             return _number_moment(as_decimal(cell))
+        case _ if target.server == "tidb":
+            return read_moment(as_text(cell, "tidb"), _digits(target), target.zone)
         case _:
             return parse_moment(as_text(cell, target.server), target.server, rounds=target.rounds)
+
+
+def _digits(target: Target) -> int:
+    return 0 if target.type.family == "date" else target.type.length or 0
 
 
 def _number_moment(number: Decimal) -> Moment:
@@ -135,10 +142,11 @@ def _micros(cell: Cell, target: Target) -> int:
             return MAX_DURATION
         case int() | float() | Decimal() if target.server == "tidb" and _LAST_TIME < cell < _FIRST_DATED:
             return MAX_DURATION
-        case int():
-            return parse_duration(str(int(cell)), target.server)
         case _:
-            return parse_duration(as_text(cell, target.server), target.server)
+            text = str(int(cell)) if isinstance(cell, int) else as_text(cell, target.server)
+            if target.server == "tidb":
+                return read_time(text, _digits(target), target.zone)
+            return parse_duration(text, target.server)
 
 
 def _number_micros(cell: Cell) -> int:
