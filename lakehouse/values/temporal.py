@@ -134,11 +134,24 @@ def to_local(moment: Moment, zone: str) -> Moment:
 # --- lenient reading
 
 _UNDELIMITED = re.compile(r"([\dT]+)(?:\.(\d*))?\Z", re.ASCII)
+_POINTS = r"[^A-Za-z0-9\s]"
 _DELIMITED = re.compile(
-    r"(\d+)[^\w\s]+(\d+)[^\w\s]+(\d+)"  # year, month, day
-    r"(?:(?:T|[^\w\s]*\s+[^\w]*|[^\w\s]+)(\d+)(?:[^\w\s]+(\d+)(?:[^\w\s]+(\d+)(?:\.(\d*))?)?)?)?",
+    rf"(\d+){_POINTS}+(\d+){_POINTS}+(\d+)"  # year, month, day
+    rf"(?:(?:T|{_POINTS}*\s+[^A-Za-z0-9]*|{_POINTS}+)(\d+)"
+    rf"(?:{_POINTS}+(\d+)(?:{_POINTS}+(\d+)(?:\.(\d*))?)?)?)?",
     re.ASCII,
 )
+# MySQL takes a number with a point behind it for a date without delimiters: its fields have their widths
+_POINTED = {
+    width: re.compile(
+        rf"(\d{{1,{width}}}){_POINTS}*(\d\d?){_POINTS}*(\d\d?)"
+        rf"(?:(?:T|{_POINTS}*\s*{_POINTS}*)(\d\d?)"
+        rf"(?:{_POINTS}*(\d\d?)(?:{_POINTS}*(\d\d?)(?:\.(\d*))?)?)?)?",
+        re.ASCII,
+    )
+    for width in (2, 4)
+}
+_FIRST_NUMBER = re.compile(r"(\d+)\.", re.ASCII)
 _EXPONENT = re.compile(r"[eE][+-]?\d", re.ASCII)
 # days only where two characters follow: `1 2` is a second, with something behind it
 _CLOCK = r"(?:(\d+)\s+(?=\d.))?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d*))?"
@@ -153,33 +166,33 @@ def parse_moment(text: str, server: str, *, rounds: bool) -> Moment:
     is ignored. Of a year's digits two lack their century.
     """
     text = text.strip()
+    pointed = _FIRST_NUMBER.match(text) if server == "mysql" else None
     bare = _UNDELIMITED.match(text)
-    if bare:
-        return _packed(bare[1].replace("T", ""), bare[2] or "", server, rounds=rounds)
-    parts = _DELIMITED.match(text)
+    if bare and not pointed:
+        return _packed(bare[1].replace("T", ""), bare[2] or "", rounds=rounds)
+    width = _year_width(len(pointed[1])) if pointed else 0
+    parts = _POINTED[width].match(text) if pointed else _DELIMITED.match(text)
     if not parts:
         return ZERO
     numbers = [int(part or 0) for part in parts.groups()[:6]]
-    return _checked(numbers, len(parts[1]), parts[7] or "", rounds=rounds)
+    return _checked(numbers, width or len(parts[1]), parts[7] or "", rounds=rounds)
 
 
-def _packed(digits: str, fraction: str, server: str, *, rounds: bool) -> Moment:
-    """`20240102`, `240102030405`: no delimiters, fields of fixed width. To MySQL what stands behind the point
-    of a date is its hour.
-    """
-    width = 4 if len(digits) in (4, 8) or len(digits) >= 14 else 2
+def _year_width(digits: int) -> int:
+    return 4 if digits in (4, 8) or digits >= 14 else 2
+
+
+def _packed(digits: str, fraction: str, *, rounds: bool) -> Moment:
+    """`20240102`, `240102030405`: no delimiters, fields of fixed width."""
+    width = _year_width(len(digits))
     fields = [
         digits[:width],
         *(digits[start : start + 2] for start in range(width, min(len(digits), width + 10), 2)),
     ]
     if len(fields) < 3:
         return ZERO
-    numbers = [int(field) for field in fields]
-    if server == "mysql" and fraction and len(fields) < 6:
-        numbers.append(int(fraction))
-    return _checked(
-        numbers + [0] * (6 - len(numbers)), width, fraction if len(fields) == 6 else "", rounds=rounds
-    )
+    numbers = [*map(int, fields), *[0] * (6 - len(fields))]
+    return _checked(numbers, width, fraction if len(fields) == 6 else "", rounds=rounds)
 
 
 def _checked(numbers: list[int], year_width: int, fraction: str, *, rounds: bool) -> Moment:
@@ -245,7 +258,8 @@ def parse_duration(text: str, server: str) -> int:
     """
     rounds = server != "mariadb"
     text = text.strip()
-    if len(text) >= 12 and (whole := _of_moment(text, server, rounds=rounds)) is not None:
+    whole = _of_moment(text, server, rounds=rounds)
+    if whole is not None:
         return whole
     if server == "mysql":
         text = _FRACTION_ALONE.sub(r"\g<0>0", text)
@@ -264,9 +278,12 @@ def parse_duration(text: str, server: str) -> int:
 
 def _of_moment(text: str, server: str, *, rounds: bool) -> int | None:
     """The time of a date and time, 0 of one that no calendar has; None of text that is none. MySQL takes one
-    with delimiters for it only where it has a space, and one without them only where it is whole.
+    with delimiters for it only where it has a space, and one without them only where it is whole. MariaDB
+    takes short ones too. MySQL counts the days of one without a month.
     """
     bare = _UNDELIMITED.match(text)
+    if len(text) < 12 and (bare or server == "mysql"):
+        return None
     if not (bare or " " in text or ("T" in text and server != "mysql")):
         return None
     moment = parse_moment(text, server, rounds=rounds)
@@ -276,7 +293,8 @@ def _of_moment(text: str, server: str, *, rounds: bool) -> int | None:
     if bare and server == "mysql" and len(bare[1]) < 12:
         return None
     cut = parse_moment(text, server, rounds=False)
-    return time_of_day(cut) + (cut != moment)
+    days = cut.day if server == "mysql" and not cut.month else 0
+    return time_of_day(cut) + (cut != moment) + days * 24 * 3600 * 1_000_000
 
 
 def duration_of_number(number: int, micro: int) -> int:

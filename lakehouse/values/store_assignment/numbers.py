@@ -1,6 +1,7 @@
 """Cells stored into columns of numbers, and of years."""
 
 import math
+import re
 from decimal import Decimal
 
 from lakehouse.schema import INTEGER_BITS
@@ -21,6 +22,7 @@ from lakehouse.values.server_value import (
 )
 from lakehouse.values.store_assignment.target import Target
 
+_NUMBER = re.compile(r" *[+-]?\.?\d", re.ASCII)
 _MAX_SINGLE = 3.4028234663852886e38
 
 
@@ -101,13 +103,10 @@ def store_year(cell: Cell, target: Target) -> int:
     if isinstance(cell, Dated) and tidb:
         told = cell.moment.year
     number = int(cell) if isinstance(cell, float) and mariadb else as_integer(told, "mysql")
-    if (
-        number == 0
-        and isinstance(cell, str | bytes)
-        and len(cell) != 4
-        and as_text(cell, target.server).lstrip().startswith("0")
-    ):
-        return 2000
+    if number == 0 and isinstance(cell, str | bytes) and len(cell) != 4:
+        text = as_text(cell, target.server)
+        if text.lstrip().startswith("0") if tidb else _NUMBER.match(text):
+            return 2000
     if 1 <= number <= 99:
         number += 2000 if number < 70 else 1900
     if tidb and 0 < number < 1 << 63:
