@@ -34,6 +34,7 @@ from lakehouse.values.server_value import (
     NoRule,
     Single,
     Span,
+    as_real,
 )
 from lakehouse.values.store_assignment.labels import labels_mask
 from lakehouse.values.store_assignment.stores import store_of
@@ -274,7 +275,7 @@ def reader(old: ColumnType, zone: str, server: str = "mysql") -> Callable[[Any],
         case "enum" | "set":
             return functools.partial(_label, old)
         case "float" | "double" if old.scale is not None and server != "tidb":
-            return functools.partial(_fixed, old.scale)
+            return functools.partial(_fixed, old.scale, _READERS[old.family])
         case family:
             return _READERS.get(family)
 
@@ -342,8 +343,8 @@ def _real(value: Any) -> float:
     return float(value)
 
 
-def _fixed(scale: int, value: Any) -> float:
-    return Fixed(_real(value), scale)
+def _fixed(scale: int, read: Callable[[Any], Cell], value: Any) -> float:
+    return Fixed(as_real(read(value)), scale)
 
 
 def _bytes(value: Any) -> bytes:

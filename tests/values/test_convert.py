@@ -32,6 +32,13 @@ TIDB = [json.loads(line) for line in (DATA / "conversions-tidb.jsonl").read_text
 TIDB_TIMES = [json.loads(line) for line in (DATA / "times-tidb.jsonl").read_text().splitlines()]
 TARGETS = sorted({line["new"] for line in RECORDED} | {"json", "vector(3)", "point", "longtext"})
 SERVER_RULES = [
+    ("float(7,3)", "double", 9999.999, dict.fromkeys(SERVERS, 9999.9990234375)),
+    (
+        "double",
+        "double(9,2)",
+        1234567890.5,
+        {"mysql": 1234567890.5, "mariadb": 1234567890.5, "tidb": 9999999.99},
+    ),
     ("varchar(9)", "int", "1.9", {"mysql": 2, "mariadb": 1, "tidb": 2}),
     ("varchar(9)", "int", "2.5e1x", {"mysql": 25, "mariadb": 2, "tidb": 25}),
     (

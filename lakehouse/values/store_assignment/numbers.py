@@ -13,6 +13,7 @@ from lakehouse.values.server_value import (
     Dated,
     Document,
     NoRule,
+    Single,
     Span,
     as_decimal,
     as_integer,
@@ -67,15 +68,18 @@ def store_decimal(cell: Cell, target: Target) -> str:
 
 
 def store_real(cell: Cell, target: Target) -> float:
-    """FLOAT and DOUBLE, with the digits and the bound of an old-style (M,D). MariaDB reads 64 bits as a
-    signed number here, and nowhere else.
+    """FLOAT and DOUBLE, with the digits and the bound of an old-style (M,D). MySQL and MariaDB copy the bytes
+    of the same type, beyond that bound too. MariaDB reads 64 bits as a signed number here, and nowhere else.
     """
     column = target.type
     number = as_real(cell)
     if isinstance(cell, Bits) and target.server == "mariadb" and cell.value >> 63:
         number = float(cell.value - (1 << 64))
     if column.length is not None and column.scale is not None:
-        number = _to_scale(number, column.length, column.scale)
+        is_copied = type(cell) is (float if column.family == "double" else Single) and not column.unsigned
+        clipped = _to_scale(number, column.length, column.scale)
+        beyond = is_copied and target.server != "tidb" and abs(number) > abs(clipped) + 1
+        number = round(number, column.scale) if beyond else clipped
     if column.unsigned:
         number = max(number, 0.0)
     if column.family == "double":
