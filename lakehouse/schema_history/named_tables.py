@@ -8,7 +8,8 @@ the session's, which no message tells: it may be of any.
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
@@ -133,3 +134,58 @@ def names_of_hidden_session(statement: E.Statement) -> list[E.Name]:
         names = [name for pair in statement.pairs for name in pair]
         is_first = len(names) > 2 and names[1][0] is not None
     return names if names and is_first and any(database is None for database, _ in names) else []
+
+
+# --- a RENAME over several names
+
+Pair = tuple[Name, Name]
+
+
+def are_former_names(told: Mapping[Pair, str | None]) -> bool:
+    """Whether these steps of one RENAME, with the table that each one's record names, all start from the
+    names before the statement: a name is left twice, or names are exchanged with none between. A step from a
+    name between is told under the table's last name, which is another one than the step's.
+    """
+    following = dict(told.keys())
+    if any(name_key(table or "") != name_key(new[1]) for (_, new), table in told.items()):
+        return False
+    return len(following) < len(told) or any(_returns(old, following) for old in following)
+
+
+def _returns(name: Name, following: Mapping[Name, Name]) -> bool:
+    """Whether a name leads back to itself."""
+    place = following.get(name)
+    for _ in following:
+        if place is None or place == name:
+            break
+        place = following.get(place)
+    return place == name
+
+
+def in_steps(told: Iterable[Pair], is_taken: Callable[[Name], bool]) -> list[tuple[Pair, Pair]]:
+    """Renames that start from the names before the statement, in an order in which each new name is free, and
+    each with the step that it is: from the name that its table has by then. `is_taken`: before the statement.
+
+    Names that are exchanged with none between go over one that no table has.
+    """
+    left, now, steps = list(told), dict[Name, Name](), list[tuple[Pair, Pair]]()
+    while left:
+        times = Counter(old for old, _ in left)
+        free = [
+            pair for pair in left if pair[1] not in now.values() and (pair[1] in now or not is_taken(pair[1]))
+        ]
+        pair = max(free or left, key=lambda pair: times[pair[0]])
+        old, new = now.get(pair[0], pair[0]), pair[1]
+        if free:
+            left.remove(pair)
+        else:
+            new = (new[0], f"{new[1]}#{len(steps)}")
+        now[pair[0]] = new
+        steps.append((pair, (old, new)))
+    return steps
+
+
+def rename_of(old: Name, new: Name) -> str:
+    """The statement of one step."""
+    names = [".".join("`" + part.replace("`", "``") + "`" for part in name) for name in (old, new)]
+    return f"RENAME TABLE {names[0]} TO {names[1]}"
