@@ -21,7 +21,7 @@ from lakehouse.lineage import History, Lineage, Name
 from lakehouse.schema import name_key
 from lakehouse.schema_history.created_schemas import with_blocking_snapshots, with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
-from lakehouse.schema_history.named_tables import are_former_names, in_steps, rename_of
+from lakehouse.schema_history.named_tables import are_former_names, at_one_place, in_steps, rename_of
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
     rule_on_snapshot,
@@ -70,6 +70,7 @@ def build(
     """
     records = with_blocking_snapshots(_once(records)) if virtual else _once(records)  # TiCDC has none
     records = sorted(map(with_created_schema, records), key=lambda record: record.position)
+    records = records if virtual else at_one_place(records)
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
     lives.virtual = virtual
     spelling = Spelling(sightings.names(), records, lives.has_rows_between)

@@ -10,7 +10,8 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.parse.recover import rewound
@@ -19,6 +20,7 @@ from lakehouse.ddl.parse.targets import targets
 from lakehouse.errors import DdlError
 from lakehouse.lineage import Name
 from lakehouse.schema import name_key
+from lakehouse.schema_history.schema_records import Record
 
 # a history is read in the same order each time, so that one of more statements would find none of them. A
 # statement of 150 characters takes 2 KB
@@ -183,6 +185,34 @@ def in_steps(told: Iterable[Pair], is_taken: Callable[[Name], bool]) -> list[tup
         now[pair[0]] = new
         steps.append((pair, (old, new)))
     return steps
+
+
+def at_one_place(records: Iterable[Record]) -> list[Record]:
+    """The records in their order; such steps of one RENAME, which come one behind the other where order is
+    arrival, at the place of the last one. Their time is one.
+    """
+    found: list[Record] = []
+    for _, group in groupby(records, key=lambda one: (one.commit_ts, bool(_renamed(one)))):
+        steps = list(group)
+        told = {pair: one.table for one in steps for pair in _renamed(one)}
+        if steps[0].commit_ts is not None and are_former_names(told):
+            steps = [replace(one, position=steps[-1].position) for one in steps]
+        found += steps
+    return found
+
+
+def _renamed(record: Record) -> list[Pair]:
+    """The one table that a record renames, its database said on both sides."""
+    ddl = record.ddl or ""
+    if not ddl.startswith("RENAME TABLE `"):
+        return []
+    try:
+        (statement,) = statements_of(ddl)
+    except (DdlError, ValueError):
+        return []
+    pairs = statement.pairs if isinstance(statement, E.RenameTable) else ()
+    told = [((old[0], old[1]), (new[0], new[1])) for old, new in pairs if old[0] and new[0]]
+    return told if len(told) == len(pairs) == 1 else []
 
 
 def rename_of(old: Name, new: Name) -> str:

@@ -79,11 +79,10 @@ def test_a_table_of_which_only_the_last_step_is_told_is_incomplete_and_so_is_wha
     }
 
 
-def _classic(*steps: str) -> dict[str, list[int]]:
+def _classic(*steps: str, feed: TiCDC) -> dict[str, list[int]]:
     """Tables a, b and c, with the rows 1, 2 and 3, behind steps at one commit ts: `a x` is RENAME a TO x,
     told under x. The ids of each table's rows.
     """
-    feed = TiCDC()
     for row, name in enumerate("abc", 1):
         feed.ddl(1, f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY)", table=name)
         feed.row(2, "INSERT", {"id": row}, table=name)
@@ -117,4 +116,22 @@ def _classic(*steps: str) -> dict[str, list[int]]:
 def test_the_classic_architecture_tells_each_step_from_the_names_before_the_statement(
     steps: tuple[str, ...], rows: dict[str, list[int]]
 ) -> None:
-    assert _classic(*steps) == rows
+    assert _classic(*steps, feed=TiCDC()) == rows
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows"),
+    [
+        (("a x", "b a", "a b"), {"a": [2], "b": [1], "c": [3]}),
+        (("a b", "b a"), {"a": [2], "b": [1], "c": [3]}),
+        (("a x", "a y"), {"b": [2], "c": [3], "y": [1]}),
+        (("a x", "b a"), {"a": [2], "c": [3], "x": [1]}),
+    ],
+)
+def test_in_order_of_arrival_its_steps_are_one_statement_too(
+    steps: tuple[str, ...], rows: dict[str, list[int]]
+) -> None:
+    feed = TiCDC(tidb_extension="false")
+    feed.tidb = False
+
+    assert _classic(*steps, feed=feed) == rows
