@@ -171,11 +171,11 @@ def in_steps(told: Iterable[Pair], is_taken: Callable[[Name], bool]) -> list[tup
     Names that are exchanged with none between go over one that no table has.
     """
     left, now, steps = list(told), dict[Name, Name](), list[tuple[Pair, Pair]]()
+    olds = {old for old, _ in left}
     while left:
         times = Counter(old for old, _ in left)
-        free = [
-            pair for pair in left if pair[1] not in now.values() and (pair[1] in now or not is_taken(pair[1]))
-        ]
+        held = {*now.values(), *(old for old in olds if old not in now)}
+        free = [pair for pair in left if pair[1] not in held and (pair[1] in now or not is_taken(pair[1]))]
         pair = max(free or left, key=lambda pair: times[pair[0]])
         old, new = now.get(pair[0], pair[0]), pair[1]
         if free:

@@ -119,6 +119,19 @@ def test_the_classic_architecture_tells_each_step_from_the_names_before_the_stat
     assert _classic(*steps, feed=TiCDC()) == rows
 
 
+def test_a_table_that_the_feed_has_not_shown_takes_part_in_an_exchange() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE `a` (`id` INT PRIMARY KEY)", table="a")
+    feed.row(2, "INSERT", {"id": 1}, table="a")
+    feed.ddl(3, "RENAME TABLE `d`.`a` TO `d`.`u`", table="u").ddl(
+        3, "RENAME TABLE `d`.`u` TO `d`.`a`", table="a"
+    )
+    feed.row(4, "INSERT", {"id": 2}, table="a")
+
+    assert feed.table("d.u") == [{"id": 1}]
+    assert feed.table("d.a") == [{"id": 2}]
+    assert feed.incomplete("d.a") is not None
+
+
 @pytest.mark.parametrize(
     ("steps", "rows"),
     [
