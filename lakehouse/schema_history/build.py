@@ -8,9 +8,8 @@ is not understood, or that does not fit, holds its table from its position on.
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import groupby
 
-from lakehouse.ddl.apply.generated_columns import recomputed_virtual
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
 from lakehouse.ddl.parse.statements import read
@@ -18,10 +17,11 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear
 from lakehouse.errors import DdlError
 from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_some_tables
-from lakehouse.lineage import History, Lineage, Name, Step
+from lakehouse.lineage import History, Lineage, Name
 from lakehouse.schema import name_key
 from lakehouse.schema_history.created_schemas import with_blocking_snapshots, with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
+from lakehouse.schema_history.named_tables import are_former_names, at_one_place, in_steps, rename_of
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
     rule_on_snapshot,
@@ -32,7 +32,14 @@ from lakehouse.schema_history.rulings import (
 )
 from lakehouse.schema_history.schema_records import Record, is_other_table, misread_texts, recorded_schema
 from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
-from lakehouse.schema_history.table_lives import MAYBE_OLDER, NO_CREATE, Lives, Sightings
+from lakehouse.schema_history.table_lives import (
+    MAYBE_OLDER,
+    NO_CREATE,
+    Lives,
+    Sightings,
+    with_virtual,
+    without_virtual_keys,
+)
 
 NO_RULES = Rules()
 NO_RECORD = (
@@ -63,6 +70,7 @@ def build(
     """
     records = with_blocking_snapshots(_once(records)) if virtual else _once(records)  # TiCDC has none
     records = sorted(map(with_created_schema, records), key=lambda record: record.position)
+    records = records if virtual else at_one_place(records)
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
     lives.virtual = virtual
     spelling = Spelling(sightings.names(), records, lives.has_rows_between)
@@ -81,7 +89,7 @@ def build(
     shown = any(record.kind == "snapshot" for record in records)
     for lineage in lives.lineages:
         lineage.snapshots_shown = shown
-        lineage.steps = (_with_virtual if virtual else _without_virtual_keys)(lineage.steps)
+        lineage.steps = (with_virtual if virtual else without_virtual_keys)(lineage.steps)
         lineage.times = {
             step.position: times[step.position] for step in lineage.steps if step.position in times
         }
@@ -147,8 +155,11 @@ def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:
     they arrived. A schema record shows what the statements have made. Returns the problems that belong to no
     table.
     """
-    if not any(map(renames_of, contexts)):  # a snapshot may tell thousands of tables at one position
-        ordered = sorted(contexts, key=lambda context: context.record.kind != "ddl")
+    has_renames = any(map(renames_of, contexts))
+    # a snapshot may tell thousands of tables at one position
+    ordered = sorted(contexts, key=lambda context: context.record.kind != "ddl")
+    ordered = _in_steps(ordered) if has_renames else ordered
+    if ordered or not has_renames:
         return [problem for context in ordered for problem in _apply_record(context)]
     _redo_lost_step(contexts)
     problems = []
@@ -201,6 +212,21 @@ def _leads_to(context: Context, name: Name) -> bool:
         new == name and told not in ("", name_key(new[1]), name_key(old[1]))
         for old, new in renames_of(context)
     )
+
+
+def _in_steps(contexts: list[Context]) -> list[Context]:
+    """The classic architecture of TiCDC tells each step of a RENAME from the name that its table had before
+    the statement: here in their order, each from the name that the step before it gave. Nothing elsewhere.
+    """
+    lives, position = contexts[0].lives, contexts[0].position
+    told = {pair: context for context in contexts for pair in renames_of(context)}
+    if lives.virtual or not are_former_names({pair: one.record.table for pair, one in told.items()}):
+        return []
+    steps = [
+        replace(told[pair], record=replace(told[pair].record, ddl=rename_of(*step)))
+        for pair, step in in_steps(told, lambda name: lives.find(name, position) is not None)
+    ]
+    return steps + [context for context in contexts if not renames_of(context)]
 
 
 def _redo_lost_step(contexts: list[Context]) -> None:
@@ -372,29 +398,3 @@ def _settle(lives: Lives, lineage: Lineage) -> None:
             f"no message tells the type of {', '.join(untyped)}: text as the wire has it, until a schema is "
             "imported"
         )
-
-
-def _without_virtual_keys(steps: list[Step]) -> list[Step]:
-    """The steps without the unique keys of VIRTUAL columns, by which no row can be told where rows lack them:
-    TiCDC's handle key is another one then.
-    """
-    found = []
-    for step in steps:
-        virtual = {column.id for column in step.schema.columns if column.generated == "virtual"}
-        keys = tuple(key for key in step.schema.unique_keys if not virtual.intersection(key))
-        is_same = len(keys) == len(step.schema.unique_keys)
-        found.append(step if is_same else replace(step, schema=replace(step.schema, unique_keys=keys)))
-    return found
-
-
-def _with_virtual(steps: list[Step]) -> list[Step]:
-    """The steps with what each does to VIRTUAL columns; a table that was created again has no row yet."""
-    following = [
-        after
-        if any(isinstance(effect, Clear) for effect in after.effects)
-        else replace(
-            after, effects=(*recomputed_virtual(before.schema, after.schema, after.effects), *after.effects)
-        )
-        for before, after in pairwise(steps)
-    ]
-    return [*steps[:1], *following]

@@ -8,8 +8,10 @@ the session's, which no message tells: it may be of any.
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.parse.recover import rewound
@@ -18,6 +20,7 @@ from lakehouse.ddl.parse.targets import targets
 from lakehouse.errors import DdlError
 from lakehouse.lineage import Name
 from lakehouse.schema import name_key
+from lakehouse.schema_history.schema_records import Record
 
 # a history is read in the same order each time, so that one of more statements would find none of them. A
 # statement of 150 characters takes 2 KB
@@ -133,3 +136,86 @@ def names_of_hidden_session(statement: E.Statement) -> list[E.Name]:
         names = [name for pair in statement.pairs for name in pair]
         is_first = len(names) > 2 and names[1][0] is not None
     return names if names and is_first and any(database is None for database, _ in names) else []
+
+
+# --- a RENAME over several names
+
+Pair = tuple[Name, Name]
+
+
+def are_former_names(told: Mapping[Pair, str | None]) -> bool:
+    """Whether these steps of one RENAME, with the table that each one's record names, all start from the
+    names before the statement: a name is left twice, or names are exchanged with none between. A step from a
+    name between is told under the table's last name, which is another one than the step's.
+    """
+    following = dict(told.keys())
+    if any(name_key(table or "") != name_key(new[1]) for (_, new), table in told.items()):
+        return False
+    return len(following) < len(told) or any(_returns(old, following) for old in following)
+
+
+def _returns(name: Name, following: Mapping[Name, Name]) -> bool:
+    """Whether a name leads back to itself."""
+    place = following.get(name)
+    for _ in following:
+        if place is None or place == name:
+            break
+        place = following.get(place)
+    return place == name
+
+
+def in_steps(told: Iterable[Pair], is_taken: Callable[[Name], bool]) -> list[tuple[Pair, Pair]]:
+    """Renames that start from the names before the statement, in an order in which each new name is free, and
+    each with the step that it is: from the name that its table has by then. `is_taken`: before the statement.
+
+    Names that are exchanged with none between go over one that no table has.
+    """
+    left, now, steps = list(told), dict[Name, Name](), list[tuple[Pair, Pair]]()
+    olds = {old for old, _ in left}
+    while left:
+        times = Counter(old for old, _ in left)
+        held = {*now.values(), *(old for old in olds if old not in now)}
+        free = [pair for pair in left if pair[1] not in held and (pair[1] in now or not is_taken(pair[1]))]
+        pair = max(free or left, key=lambda pair: times[pair[0]])
+        old, new = now.get(pair[0], pair[0]), pair[1]
+        if free:
+            left.remove(pair)
+        else:
+            new = (new[0], f"{new[1]}#{len(steps)}")
+        now[pair[0]] = new
+        steps.append((pair, (old, new)))
+    return steps
+
+
+def at_one_place(records: Iterable[Record]) -> list[Record]:
+    """The records in their order; such steps of one RENAME, which come one behind the other where order is
+    arrival, at the place of the last one. Their time is one.
+    """
+    found: list[Record] = []
+    for _, group in groupby(records, key=lambda one: (one.commit_ts, bool(_renamed(one)))):
+        steps = list(group)
+        told = {pair: one.table for one in steps for pair in _renamed(one)}
+        if steps[0].commit_ts is not None and are_former_names(told):
+            steps = [replace(one, position=steps[-1].position) for one in steps]
+        found += steps
+    return found
+
+
+def _renamed(record: Record) -> list[Pair]:
+    """The one table that a record renames, its database said on both sides."""
+    ddl = record.ddl or ""
+    if not ddl.startswith("RENAME TABLE `"):
+        return []
+    try:
+        (statement,) = statements_of(ddl)
+    except (DdlError, ValueError):
+        return []
+    pairs = statement.pairs if isinstance(statement, E.RenameTable) else ()
+    told = [((old[0], old[1]), (new[0], new[1])) for old, new in pairs if old[0] and new[0]]
+    return told if len(told) == len(pairs) == 1 else []
+
+
+def rename_of(old: Name, new: Name) -> str:
+    """The statement of one step."""
+    names = [".".join("`" + part.replace("`", "``") + "`" for part in name) for name in (old, new)]
+    return f"RENAME TABLE {names[0]} TO {names[1]}"

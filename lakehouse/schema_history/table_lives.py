@@ -5,8 +5,10 @@ the schemas that their first rows show.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Protocol
 
+from lakehouse.ddl.apply.generated_columns import recomputed_virtual
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import Interval, Lineage, Name, Step
@@ -313,3 +315,29 @@ class Lives:
         shape = self.sightings.shape(interval.name, max(interval.low, last.position), position)
         if shape is not None:
             lineage.steps[-1] = replace(last, schema=inferred_schema(shape))
+
+
+def without_virtual_keys(steps: list[Step]) -> list[Step]:
+    """The steps without the unique keys of VIRTUAL columns, by which no row can be told where rows lack them:
+    TiCDC's handle key is another one then.
+    """
+    found = []
+    for step in steps:
+        virtual = {column.id for column in step.schema.columns if column.generated == "virtual"}
+        keys = tuple(key for key in step.schema.unique_keys if not virtual.intersection(key))
+        is_same = len(keys) == len(step.schema.unique_keys)
+        found.append(step if is_same else replace(step, schema=replace(step.schema, unique_keys=keys)))
+    return found
+
+
+def with_virtual(steps: list[Step]) -> list[Step]:
+    """The steps with what each does to VIRTUAL columns; a table that was created again has no row yet."""
+    following = [
+        after
+        if any(isinstance(effect, Clear) for effect in after.effects)
+        else replace(
+            after, effects=(*recomputed_virtual(before.schema, after.schema, after.effects), *after.effects)
+        )
+        for before, after in pairwise(steps)
+    ]
+    return [*steps[:1], *following]

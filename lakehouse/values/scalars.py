@@ -101,11 +101,9 @@ def bit_number(data: bytes, order: Literal["big", "little"]) -> int:
     return int.from_bytes(data, order)
 
 
-def bit_bytes(text: str) -> int:
-    """BIT(n) whose bytes TiCDC printed as text; those that were no UTF-8 are lost."""
-    if "\ufffd" in text:
-        raise ValueError("no BIT")
-    return bit_number(text.encode(), "big")
+def bit_bytes(text: str) -> int | dict[str, str]:
+    """BIT(n) whose bytes TiCDC printed as text; those that were no UTF-8 are lost, and no column holds it."""
+    return {"text": text} if "\ufffd" in text else bit_number(text.encode(), "big")
 
 
 def number(text: str) -> float:

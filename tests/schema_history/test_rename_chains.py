@@ -8,6 +8,7 @@ from lakehouse.schema_history.build import MAY_BE_GONE, ORIGIN
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.storage_tree import read_tree
 from tests.support.engine import Memory
+from tests.support.feeds import TiCDC
 from tests.support.paths import DATA
 
 TREE = DATA / "storage" / "csv-rename-chain"
@@ -76,3 +77,74 @@ def test_a_table_of_which_only_the_last_step_is_told_is_incomplete_and_so_is_wha
         "q3": ORIGIN,
         "y": ORIGIN,
     }
+
+
+def _classic(*steps: str, feed: TiCDC) -> dict[str, list[int]]:
+    """Tables a, b and c, with the rows 1, 2 and 3, behind steps at one commit ts: `a x` is RENAME a TO x,
+    told under x. The ids of each table's rows.
+    """
+    for row, name in enumerate("abc", 1):
+        feed.ddl(1, f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY)", table=name)
+        feed.row(2, "INSERT", {"id": row}, table=name)
+    for step in steps:
+        old, new = step.split()
+        feed.ddl(3, f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`", table=new)
+    assert all(feed.incomplete(name) is None for name in feed.tables)
+    return {name.removeprefix("d."): [row["id"] for row in rows] for name, rows in feed.tables.items()}
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows"),
+    [
+        # RENAME a TO x, b TO a, x TO b: of an older TiDB, and of one whose steps have the last names alone
+        (("a x", "b a", "a b"), {"a": [2], "b": [1], "c": [3]}),
+        (("a b", "b a", "a x"), {"a": [2], "b": [1], "c": [3]}),
+        (("a b", "b a", "a b"), {"a": [2], "b": [1], "c": [3]}),
+        # RENAME a TO x, b TO a, c TO b, x TO c
+        (("a x", "b a", "c b", "a c"), {"a": [2], "b": [3], "c": [1]}),
+        (("a c", "b a", "c b", "a c"), {"a": [2], "b": [3], "c": [1]}),
+        # the name between is another table's last one
+        (("c x", "a x", "b a", "a b"), {"a": [2], "b": [1], "x": [3]}),
+        # RENAME a TO x, x TO y
+        (("a x", "a y"), {"b": [2], "c": [3], "y": [1]}),
+        (("a y", "a y"), {"b": [2], "c": [3], "y": [1]}),
+        # each table is renamed once
+        (("a x", "b a"), {"a": [2], "c": [3], "x": [1]}),
+        (("b a", "a x"), {"a": [2], "c": [3], "x": [1]}),
+    ],
+)
+def test_the_classic_architecture_tells_each_step_from_the_names_before_the_statement(
+    steps: tuple[str, ...], rows: dict[str, list[int]]
+) -> None:
+    assert _classic(*steps, feed=TiCDC()) == rows
+
+
+def test_a_table_that_the_feed_has_not_shown_takes_part_in_an_exchange() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE `a` (`id` INT PRIMARY KEY)", table="a")
+    feed.row(2, "INSERT", {"id": 1}, table="a")
+    feed.ddl(3, "RENAME TABLE `d`.`a` TO `d`.`u`", table="u").ddl(
+        3, "RENAME TABLE `d`.`u` TO `d`.`a`", table="a"
+    )
+    feed.row(4, "INSERT", {"id": 2}, table="a")
+
+    assert feed.table("d.u") == [{"id": 1}]
+    assert feed.table("d.a") == [{"id": 2}]
+    assert feed.incomplete("d.a") is not None
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows"),
+    [
+        (("a x", "b a", "a b"), {"a": [2], "b": [1], "c": [3]}),
+        (("a b", "b a"), {"a": [2], "b": [1], "c": [3]}),
+        (("a x", "a y"), {"b": [2], "c": [3], "y": [1]}),
+        (("a x", "b a"), {"a": [2], "c": [3], "x": [1]}),
+    ],
+)
+def test_in_order_of_arrival_its_steps_are_one_statement_too(
+    steps: tuple[str, ...], rows: dict[str, list[int]]
+) -> None:
+    feed = TiCDC(tidb_extension="false")
+    feed.tidb = False
+
+    assert _classic(*steps, feed=feed) == rows

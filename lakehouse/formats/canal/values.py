@@ -224,11 +224,14 @@ def _unsigned(text: str, bits: int) -> int:
     return value + (1 << bits) if value < 0 else value
 
 
-def _bit(text: str, length: int) -> int:
-    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself: here if one
-    of them is no printed text. Canal before 1.1.1 takes a single byte for a signed one.
+def _bit(text: str, length: int) -> int | dict[str, str]:
+    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself: text that is
+    no number. Canal before 1.1.1 takes a single byte for a signed one.
     """
-    bits = bit_bytes(text) if min(text, default="0") < " " else integer(text)
+    try:
+        bits = integer(text)
+    except ValueError:
+        return bit_bytes(text)
     return bits + 256 if bits < 0 and length <= 8 else bits
 
 

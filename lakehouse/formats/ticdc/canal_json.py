@@ -18,7 +18,7 @@ a delete. ENUM and SET are index and mask: such rows' `encoding` is "ticdc-canal
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -37,7 +37,8 @@ from lakehouse.events import (
     SchemaChange,
     Watermark,
 )
-from lakehouse.formats.canal.values import Reading, image, reading
+from lakehouse.formats.canal.values import Convert, Reading, image, reading
+from lakehouse.formats.invalid_text import MARK
 from lakehouse.formats.wire_json import read_json
 from lakehouse.values.scalars import base64_text
 
@@ -238,7 +239,24 @@ def _reading(
     binaries = [
         name for name, text in zip(names, texts, strict=True) if text and text.partition("(")[0] in _BINARY
     ]
-    return reading(names, texts, zone), tuple(binaries)
+    read = reading(names, texts, zone)
+    converters = [
+        (name, functools.partial(_bytes_or_default, read=convert) if name in binaries else convert)
+        for name, convert in read.converters
+    ]
+    return read._replace(converters=converters), tuple(binaries)
+
+
+def _bytes_or_default(text: str, read: Convert) -> Any:
+    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints a default that it fills in itself as text, not as one
+    character for each byte: where one is no byte, that tells it.
+    """
+    try:
+        return read(text)
+    except UnicodeEncodeError:
+        if text.startswith(MARK):
+            raise
+        return _bytes_of_utf8(text)
 
 
 def _in_utf8(wire: _Message, binaries: tuple[str, ...]) -> tuple[str, ...]:

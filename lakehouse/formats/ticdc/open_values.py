@@ -153,7 +153,7 @@ def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
 
 _NUMBERS = {int, type(None)}
 _TEXTS = {str, type(None)}
-_READ_NUMBERS = _NUMBERS | _TEXTS  # a default that was text may be text still
+_READ_NUMBERS = _NUMBERS | _TEXTS | {dict}  # a default that was text may be text still, or lost
 _NONE: dict[str, Any] = {}
 
 

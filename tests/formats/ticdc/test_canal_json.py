@@ -99,7 +99,28 @@ def test_bytes_that_a_release_before_5_4_sends_as_text_are_those_of_the_text() -
     old, new = (event(mysqlType=types, sqlType=sql, data=[data]) for sql in (told, {"v": 2004}))
 
     assert old.after == {"id": 1, "v": "w6k=", "b": "0LY=", "blob": "6Q==", "lost": {"text": "\ufffd"}}
-    assert (new.code, new.message[:8]) == ("value", "column b")
+    assert new.after == {**old.after, "v": "6Q=="}
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        ("bit", "A", 65),
+        ("bit", "\ufffd", {"text": "\ufffd"}),
+        ("varbinary", "中文", "5Lit5paH"),
+        ("binary", "ж", "0LY="),
+        ("varbinary", "a\ufffd", {"text": "a\ufffd"}),
+    ],
+)
+def test_a_default_of_an_old_release_in_an_old_image_costs_no_update(
+    type_: str, text: str, value: Any
+) -> None:
+    """formatValue of TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a filled in default as text."""
+    types, new = {"id": "int", "c": type_}, {"id": "1", "c": "1"}
+
+    found = event(type="UPDATE", mysqlType=types, data=[new], old=[{"id": "1", "c": text}])
+
+    assert (found.op, found.before) == ("update", {"id": 1, "c": value})
 
 
 def test_a_key_whose_bytes_are_lost_names_no_row() -> None:

@@ -108,6 +108,8 @@ def test_new_values_without_old_ones_are_an_upsert() -> None:
         ({"t": 247, "f": 0, "v": "new"}, "new"),
         ({"t": 248, "f": 0, "v": "a,b"}, "a,b"),
         ({"t": 16, "f": 129, "v": "\u0001\u0005"}, 261),
+        ({"t": 16, "f": 129, "v": "A"}, 65),
+        ({"t": 16, "f": 129, "v": "\ufffd"}, {"text": "\ufffd"}),
     ],
 )
 def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(
@@ -363,7 +365,7 @@ def test_every_type_code_has_its_type_text_and_its_value(
     [
         ({"t": 99, "f": 0, "v": 1}, "column: expected a known type code, got 99"),
         ({"t": 3, "f": 65, "v": "x"}, "column c: expected a int, got something else"),
-        ({"t": 16, "f": 193, "v": "\ufffd"}, "column c: expected a bit, got something else"),
+        ({"t": 16, "f": 193, "v": "123456789"}, "column c: expected a bit, got something else"),
         (
             {"t": 3, "f": 65, "v": 1.5},
             "row: expected numbers and texts as the columns' types say, got another JSON type",
