@@ -117,8 +117,8 @@ def read_settings(options: Mapping[str, str]) -> Settings:
 def rows(
     data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...], *, of_key: tuple[str, ...] = ()
 ) -> Iterator[Row | Broken]:
-    """The records from `start` on, one item each, unescaped; values that are not text fit their kind. `of_key`
-    are the kinds of a delete that has the key alone.
+    """The records from `start` on, one item each, unescaped; values that are not text fit their kind.
+    `of_key` are the kinds of a delete that has the key alone.
     """
     match = _record(dialect, kinds).match
     unescape = _unescaper(dialect, kinds)
@@ -209,9 +209,9 @@ def _unframed(data: bytes, end: int, dialect: Dialect) -> Broken:
 def _checked(fields: Row, kinds: tuple[str, ...]) -> Row | Broken:
     if len(fields) != len(kinds):
         return Broken("columns", f"row: expected {len(kinds)} fields, got {len(fields)}")
-    for number, (value, kind) in enumerate(zip(fields, kinds, strict=True), 1):
+    for place, (value, kind) in enumerate(zip(fields, kinds, strict=True), 1):
         if value is not None and kind != TEXT and not _CHECKS[kind].fullmatch(value):
-            return Broken("value", f"row: expected field {number} to be of kind {kind}, got something else")
+            return Broken("value", f"row: expected field {place} to be of kind {kind}, got something else")
     return fields
 
 

@@ -139,11 +139,11 @@ def _plan(schema: bytes, virtual: bytes | None, named: frozenset[str], settings:
         kinds=tuple(KINDS_OF.get(family, TEXT) for family in families),
         key_names=tuple(sorted(column.column_name for column in columns if column.column_is_pk)),
         types=types,
-        nulls=tuple(_null(column, family, settings) for column, family in zip(columns, families, strict=True)),
+        nulls=tuple(map(functools.partial(_null, settings), columns, families)),
     )
 
 
-def _null(column: TableColumn, family: str, settings: Settings) -> Any:
+def _null(settings: Settings, column: TableColumn, family: str) -> Any:
     """What the null word is in a column: where it takes no NULL, the text that is written alike."""
     takes_null = column.column_nullable and not column.column_is_pk
     if takes_null or family not in ("text", "enum", "set", "binary") or not settings.dialect.null_may_be_text:

@@ -462,8 +462,13 @@ def test_a_delete_may_have_the_key_alone(data: str, expected: Any) -> None:
 
 @pytest.mark.parametrize(
     ("null", "quote", "nullable", "value"),
-    [("", "", "false", ""), ("", "", "true", None), ("NULL", "", "false", "NULL"), ("\\N", "", "false", None)]
-    + [("", '"', "false", None)],
+    [
+        ("", "", "false", ""),
+        ("", "", "true", None),
+        ("NULL", "", "false", "NULL"),
+        ("\\N", "", "false", None),
+        ("", '"', "false", None),
+    ],
 )
 def test_a_column_that_takes_no_null_holds_the_text_that_is_written_alike(
     null: str, quote: str, nullable: str, value: str | None

@@ -257,12 +257,12 @@ def test_without_commit_ts_rows_that_go_on_in_the_folder_of_before_an_add_and_a_
     """The rows of between stand in a folder of their own, a later one."""
     options = {"protocol": protocol, "use-table-id-as-path": str(folders[0].isdecimal()).lower()}
     statements, rows = folders
-    wide = [*CREATED, "c"]
+    wide, alter = [*CREATED, "c"], "ALTER TABLE `k`.`T` %s COLUMN `c`"
     files = {
         "metadata": b'{"checkpoint-ts": 900}',
         f"{statements}/meta/schema_400_1.json": schema_file(400, CREATE.replace("`t`", "`T`"), *CREATED),
-        f"{statements}/meta/schema_600_3.json": schema_file(600, "ALTER TABLE `k`.`T` ADD COLUMN `c` INT", *wide),
-        f"{statements}/meta/schema_700_1.json": schema_file(700, "ALTER TABLE `k`.`T` DROP COLUMN `c`", *CREATED),
+        f"{statements}/meta/schema_600_3.json": schema_file(600, f"{alter % 'ADD'} INT", *wide),
+        f"{statements}/meta/schema_700_1.json": schema_file(700, alter % "DROP", *CREATED),
         f"{rows}/meta/schema_400_2.json": schema_file(400, "", "T", *CREATED[1:]),
         f"{rows}/meta/schema_600_4.json": schema_file(600, "", "T", *wide[1:]),
     }
