@@ -107,7 +107,7 @@ def test_a_file_that_begins_with_a_runs_first_half_again_is_a_replay_and_any_oth
     ]:
         runs = number_rows(events[:6], {}, files=files)
         number_rows(events[6:], runs, files=files)
-        assert " ".join(event["row_id"] for event in events) == numbered
+        assert " ".join(str(event["row_id"]) for event in events) == numbered
 
 
 def test_a_resolved_event_ends_the_runs_at_or_below_it_alone() -> None:

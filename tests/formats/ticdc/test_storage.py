@@ -18,7 +18,7 @@ from tests.support.paths import DATA
 from tests.support.storage_encoder import Value, encode_record
 
 TREES = sorted(path.parent for path in (DATA / "storage").glob("*/expected.json"))
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "Table": "t",
     "Schema": "d",
     "TableVersion": 400,
@@ -430,7 +430,7 @@ def test_a_binary_default_that_ticdc_fills_in_itself_is_no_bytes_in_silence() ->
     assert isinstance(letter, DeadLetter) and (letter.code, letter.table) == ("value", "t")
 
 
-KEYED = {**SCHEMA, "TableColumns": SCHEMA["TableColumns"][1::-1]}  # text, id
+ID, TEXT = SCHEMA["TableColumns"][:2]
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_a_delete_may_have_the_key_alone(data: str, expected: Any) -> None:
     """TiCDC 6.5.0 to 6.5.2, 6.6, 7.0 and 7.1.0 with enable-old-value = false."""
     options = {"protocol": "csv", "include-commit-ts": "true"}
 
-    events = events_of(file_message(data.encode(), schema=KEYED), options)
+    events = events_of(file_message(data.encode(), schema={**SCHEMA, "TableColumns": [TEXT, ID]}), options)
 
     deletes = [event for event in events if isinstance(event, RowChange) and event.op == "delete"]
     letters = [event.code for event in events if isinstance(event, DeadLetter)]
@@ -473,7 +473,7 @@ def test_a_delete_may_have_the_key_alone(data: str, expected: Any) -> None:
 def test_a_column_that_takes_no_null_holds_the_text_that_is_written_alike(
     null: str, quote: str, nullable: str, value: str | None
 ) -> None:
-    columns = [SCHEMA["TableColumns"][0], {**SCHEMA["TableColumns"][1], "ColumnNullable": nullable}]
+    columns = [ID, {**TEXT, "ColumnNullable": nullable}]
     options = {"protocol": "csv", "null": null, "quote": quote}
     data = f"I,t,d,1,{null}\r\n" if not quote else f'"I","t","d",1,{null}\r\n'
 
