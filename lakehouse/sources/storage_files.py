@@ -186,6 +186,8 @@ class _Walk:
             else:
                 shown = child.path.encode(errors="backslashreplace").decode()
                 self.unknown.append(Other(shown, "a folder where a table has versions and meta only"))
+        # beside a table of the name `meta` lie the statements of its database
+        seen = [file for file in seen if file.table is not None or file.table_id is not None]
         gaining = self.gaining({*versions, *(file.version for file in seen)}, seen)
         for version, folder in sorted(versions.items()):
             if gaining(version):

@@ -288,6 +288,20 @@ def test_closed_folders_are_not_looked_at_but_by_a_sweep(tree: Tree) -> None:
     assert lander.paths(sweep=True) == [late]
 
 
+def test_a_statement_of_the_database_closes_no_folder_of_a_table_named_meta(tree: Tree) -> None:
+    lander, version = Lander(tree, CSV), tso(NOON - 9)
+    tree.put(schema_file(version, "d/meta"), b"{}")
+    lander.scan()
+    tree.put(schema_file(tso(NOON), "d"), b"{}")
+    tree.checkpoint(NOON + HOUR)
+    lander.scan()
+    late = f"d/meta/{version}/2026-11-21/CDC000001.csv"
+
+    tree.put(late)
+
+    assert lander.paths() == [late]
+
+
 @pytest.mark.parametrize(("statements", "rows"), [("110", "112"), ("k/t", "k/T"), ("k/t", "K/t")])
 def test_a_folder_apart_from_its_statements_gains_rows_again_once_its_columns_are_as_they_were(
     statements: str, rows: str

@@ -18,8 +18,8 @@ Headers, which all schema files together give (storage_layout.Schemas):
     sharers      of a data file in its table's id: the names of the tables that have had the id at its version
     orders       of a CSV file: the orders that its columns have had, where rows may be older or newer than
                  its folder
-    emptied      of a data file: its folder may have rows of before a statement that empties the table, and
-                 of behind it
+    emptied      of a data file: its folder may have rows of before a statement that empties the table, or
+                 gives it former columns back, and of behind it
     statements   of a canal-json file: the versions that statements have made, up to its own
     unsplit      of a data file: its producer may send an UPDATE that changes the key in one piece
     dispatchers  of a data file: how many write into its folder
@@ -175,8 +175,8 @@ def _unordered(place: Place, joined: Mapping[str, bytes | None]) -> DeadLetter |
         return DeadLetter("dispatchers", f"data file: expected {text}", 0, **named)
     if "emptied" in joined:
         text = (
-            "rows of one side of a statement that empties the table, got a folder of both sides, which only "
-            "commit ts tells apart"
+            "rows of one side of a statement that empties the table or gives it former columns back, got a "
+            "folder of both sides, which only commit ts tells apart"
         )
         return DeadLetter("statements", f"data file: expected {text}", 0, **named)
     return None

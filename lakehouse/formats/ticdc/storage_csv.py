@@ -15,15 +15,17 @@ costs its own record only. Not decidable, and read from the left: without a quot
 with a part of a delimiter of several characters; with any dialect, a null word that equals a value.
 """
 
+import binascii
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.formats.ticdc.storage_layout import DataFile, setting, switch
+from lakehouse.values.scalars import base64_text, number, timestamp_utc
 
 TEXT, INTEGER, NUMBER, BOOLEAN, BITS = "text", "integer", "number", "boolean", "bits"
 _KINDS = {
@@ -49,6 +51,11 @@ class Dialect(NamedTuple):
     quote: bytes = b'"'
     null: bytes = b"\\N"
     terminator: bytes = b"\r\n"
+
+    @property
+    def null_may_be_text(self) -> bool:
+        """Whether a text can be written as the null word is: nothing quotes or escapes it."""
+        return not self.quote and not re.search(rb"[\\\r\n]", self.null) and self.delimiter not in self.null
 
 
 class Broken(NamedTuple):
@@ -107,8 +114,12 @@ def read_settings(options: Mapping[str, str]) -> Settings:
     )
 
 
-def rows(data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...]) -> Iterator[Row | Broken]:
-    """The records from `start` on, one item each, unescaped; values that are not text fit their kind."""
+def rows(
+    data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...], *, of_key: tuple[str, ...] = ()
+) -> Iterator[Row | Broken]:
+    """The records from `start` on, one item each, unescaped; values that are not text fit their kind.
+    `of_key` are the kinds of a delete that has the key alone.
+    """
     match = _record(dialect, kinds).match
     unescape = _unescaper(dialect, kinds)
     # Without this in it a record needs no unescaping, and has no NULL that its groups do not tell.
@@ -122,7 +133,8 @@ def rows(data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...]) -> I
             position = end
             continue
         fields, behind = split(data, position, dialect)
-        yield fields if isinstance(fields, Broken) else _checked(fields, kinds)
+        is_short = len(fields) == len(of_key) and fields[0] == b"D"
+        yield fields if isinstance(fields, Broken) else _checked(fields, of_key if is_short else kinds)
         if behind is None:
             return
         position = behind
@@ -197,9 +209,9 @@ def _unframed(data: bytes, end: int, dialect: Dialect) -> Broken:
 def _checked(fields: Row, kinds: tuple[str, ...]) -> Row | Broken:
     if len(fields) != len(kinds):
         return Broken("columns", f"row: expected {len(kinds)} fields, got {len(fields)}")
-    for number, (value, kind) in enumerate(zip(fields, kinds, strict=True), 1):
+    for place, (value, kind) in enumerate(zip(fields, kinds, strict=True), 1):
         if value is not None and kind != TEXT and not _CHECKS[kind].fullmatch(value):
-            return Broken("value", f"row: expected field {number} to be of kind {kind}, got something else")
+            return Broken("value", f"row: expected field {place} to be of kind {kind}, got something else")
     return fields
 
 
@@ -282,3 +294,48 @@ def sent_order(file: DataFile, first: int | None, orders: bytes) -> tuple[str, .
         text = "data file: expected a schema file of before its rows, older than its folder, got none"
         raise DecodeError("columns", text)
     return names
+
+
+# Values
+
+
+TEXT_CONVERTER: Callable[[bytes], Any] = bytes.decode
+KINDS_OF = {"integer": INTEGER, "bit": BITS, "year": INTEGER, "float": NUMBER, "double": NUMBER}
+_DECIMAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
+
+
+def converter(family: str, settings: Settings) -> Callable[[bytes], Any]:
+    """The function from a field's bytes to its canonical value; it raises ValueError for what is no value of
+    the family.
+    """
+    if family in ("binary", "geometry"):
+        return _from_hex if settings.binary == "hex" else _from_base64
+    if family == "timestamp":
+        return lambda data: timestamp_utc(data.decode(), settings.zone)
+    return _CONVERTERS.get(KINDS_OF.get(family, family), TEXT_CONVERTER)
+
+
+def _from_hex(data: bytes) -> str:
+    return base64_text(binascii.unhexlify(data))
+
+
+def _from_base64(data: bytes) -> str:
+    return base64_text(binascii.a2b_base64(data, strict_mode=True))
+
+
+def _bits(data: bytes) -> int:
+    return int(data) if data.isdigit() else int.from_bytes(data, "big")
+
+
+def _decimal(data: bytes) -> str:
+    if not _DECIMAL.fullmatch(data):
+        raise ValueError("no decimal")
+    return data.decode()
+
+
+_CONVERTERS: dict[str, Callable[[bytes], Any]] = {
+    INTEGER: int,
+    BITS: _bits,
+    NUMBER: lambda data: number(data.decode()),
+    "decimal": _decimal,
+}

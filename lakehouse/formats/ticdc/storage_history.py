@@ -12,7 +12,7 @@ clustered  Whether rows are stored by the primary key, as far as the CREATE says
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice, takewhile
@@ -132,21 +132,23 @@ def column_orders(files: Iterable[Described]) -> tuple[dict[Place, Orders], froz
     """Per schema file, from which version on its columns have had which order, among those of equal checksum
     in its own folder up to it, and those of equal columns elsewhere before the next one; where there are
     several. Before the first one, which no file tells, it is the same, or none where its statement may have
-    moved columns. And the places that may have rows of before one elsewhere that empties the table.
+    moved columns. And the places that may have rows of before and of behind one elsewhere that empties the
+    table, or that gives it its columns back, whose rows of between are in another folder of their own.
     """
     described = [one for one in files if one.checksum is not None and one.version.definition.columns]
     own, alike = defaultdict[Any, list[int]](list), defaultdict[Any, list[Described]](list)
-    folders = defaultdict[Name, set[Any]](set)
+    folders, versions = defaultdict[Name, set[Any]](set), defaultdict[Any, list[int]](list)
     for one in described:
         folders[one.name].add(one.place[:3])
     # of a table in one folder there is no statement elsewhere
     keys = [_columns_of(one) if len(folders[one.name]) > 1 else None for one in described]
     for one, key in zip(described, keys, strict=True):
         own[one.place[:3], one.checksum].append(one.place[3])
+        versions[one.place[:3]].append(one.place[3])
         if key is not None:
             alike[key].append(one)
     told: dict[Any, Orders] = {}
-    found, anew = dict[Place, Orders](), set[Place]()
+    found, anew, back = dict[Place, Orders](), set[Place](), set[Place]()
     for one, key in zip(described, keys, strict=True):
         owner, version, names = (one.place[:3], one.checksum), one.place[3], _names(one)
         base = () if _MOVING.search(one.version.definition.query) else names
@@ -157,11 +159,17 @@ def column_orders(files: Iterable[Described]) -> tuple[dict[Place, Orders], froz
                 anew.add(one.place)
                 if one.place[2] is not None:  # it has another id
                     break
+            elif _has_between(versions[one.place[:3]], version, other.place[3]):
+                back.add(one.place)
             if orders[-1][1] != _names(other):
                 orders = (*orders, (other.place[3], _names(other)))
         if len(orders) > 1:
             found[one.place] = orders
-    return found, frozenset(place for place in anew if place[2] is None)
+    return found, frozenset(back.union(place for place in anew if place[2] is None))
+
+
+def _has_between(versions: list[int], low: int, high: int) -> bool:
+    return bisect_right(versions, low) < bisect_left(versions, high)
 
 
 def _until_next(alike: list[Described], own: list[int], version: int) -> Iterator[Described]:

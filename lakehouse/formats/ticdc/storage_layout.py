@@ -254,9 +254,9 @@ class Schemas(NamedTuple):
     `names` are those of the tables that rows spell otherwise than the file's path or content, by path.
     `orders` are versions and the orders of their columns, where those of equal checksum have several: a row
     that is older or newer than its folder may have any. `emptied` are places that may have rows of before a
-    statement that empties the table, and of behind it. `statements` are the versions that statements have
-    made, by table. `sharers` are the names of tables that one id has had at one version: EXCHANGE PARTITION
-    swaps ids.
+    statement that empties the table, or gives it former columns back, and of behind it. `statements` are the
+    versions that statements have made, by table. `sharers` are the names of tables that one id has had at one
+    version: EXCHANGE PARTITION swaps ids.
 
     A data file is described by the schema file of its folder's own version: a writer that finds none for its
     version, but one of equal checksum, writes into that one's folder, which may be a later one, or an earlier

@@ -10,7 +10,6 @@ which columns were sent. Without one they are the schema file's without those kn
 fields that is another is no guess but an error.
 """
 
-import binascii
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,15 +20,15 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DELETE, UPSERT, DeadLetter, Event, Image, Position, RowChange
 from lakehouse.formats.ticdc.storage_csv import (
-    BITS,
-    INTEGER,
+    KINDS_OF,
     META,
     META_PREFIX,
-    NUMBER,
     TEXT,
+    TEXT_CONVERTER,
     Broken,
     Row,
     Settings,
+    converter,
     first_rows,
     read_settings,
     rows,
@@ -37,9 +36,9 @@ from lakehouse.formats.ticdc.storage_csv import (
 )
 from lakehouse.formats.ticdc.storage_gaps import first_commit_ts
 from lakehouse.formats.ticdc.storage_layout import DataFile, virtual_columns
-from lakehouse.formats.ticdc.storage_schema import is_hidden, read_definition, type_text
+from lakehouse.formats.ticdc.storage_schema import TableColumn, is_hidden, read_definition, type_text
 from lakehouse.schema import parse_type
-from lakehouse.values.scalars import base64_text, number, timestamp_utc
+from lakehouse.values.scalars import base64_text
 
 
 class Place(NamedTuple):
@@ -71,9 +70,10 @@ def csv_rows(
     plan = _plan(joined["schema"] or b"", joined.get("virtual"), named, read_settings(options))
     if (orders := joined.get("orders")) is not None:
         plan = plan.only(sent_order(place.file, first_commit_ts(place.file, data, options), orders))
-    start, plan = _fitted(data, plan)
-    kinds = tuple(META[name] for name in plan.meta) + plan.kinds
-    yield from _changes(rows(data, start, plan.settings.dialect, kinds), _Reader(plan, place))
+    start, plan = _fitted(data, plan, place.file.version)
+    head, of_key = tuple(META[name] for name in plan.meta), plan.of_key()
+    records = rows(data, start, plan.settings.dialect, head + plan.kinds, of_key=head + of_key.kinds)
+    yield from _changes(records, _Reader(plan, place, of_key))
 
 
 # The plan
@@ -90,6 +90,7 @@ class _Plan(NamedTuple):
     kinds: tuple[str, ...]
     key_names: tuple[str, ...]
     types: dict[str, str]
+    nulls: tuple[Any, ...]
 
     @property
     def width(self) -> int:
@@ -99,6 +100,12 @@ class _Plan(NamedTuple):
     def without_virtual(self) -> "_Plan":
         """The plan for rows without the VIRTUAL columns that are known."""
         return self.only(name for name in self.names if name not in self.virtual)
+
+    def of_key(self) -> "_Plan":
+        """The plan for a delete of which the key alone is sent, as 6.5.0 to 7.1.0 do without old values."""
+        is_new = "is-update" in self.meta or "handle-key" in self.meta
+        key = [name for name in self.names if name in self.key_names]
+        return self if is_new or not key else self.only(key)
 
     def only(self, sent: Iterable[str]) -> "_Plan":
         """The plan for rows that carry these columns."""
@@ -110,8 +117,9 @@ class _Plan(NamedTuple):
         )
         key_names = self.key_names if set(self.key_names) <= set(names) else ()
         types = {name: self.types[name] for name in names}
+        nulls = tuple(self.nulls[place] for place in places)
         return self._replace(
-            names=names, kinds=kinds, converters=converters, key_names=key_names, types=types
+            names=names, kinds=kinds, converters=converters, key_names=key_names, types=types, nulls=nulls
         )
 
 
@@ -127,11 +135,23 @@ def _plan(schema: bytes, virtual: bytes | None, named: frozenset[str], settings:
         settings.meta,
         tuple(column.column_name for column in columns),
         frozenset([*named, *known, *filter(is_hidden, types)]),
-        converters=tuple(_converter(family, settings) for family in families),
-        kinds=tuple(_KINDS.get(family, TEXT) for family in families),
+        converters=tuple(converter(family, settings) for family in families),
+        kinds=tuple(KINDS_OF.get(family, TEXT) for family in families),
         key_names=tuple(sorted(column.column_name for column in columns if column.column_is_pk)),
         types=types,
+        nulls=tuple(map(functools.partial(_null, settings), columns, families)),
     )
+
+
+def _null(settings: Settings, column: TableColumn, family: str) -> Any:
+    """What the null word is in a column: where it takes no NULL, the text that is written alike."""
+    takes_null = column.column_nullable and not column.column_is_pk
+    if takes_null or family not in ("text", "enum", "set", "binary") or not settings.dialect.null_may_be_text:
+        return None
+    try:
+        return converter(family, settings)(settings.dialect.null)
+    except ValueError:
+        return None
 
 
 # Which columns a file carries
@@ -139,14 +159,14 @@ def _plan(schema: bytes, virtual: bytes | None, named: frozenset[str], settings:
 _HANDLE = re.compile(rb"-?[0-9]{1,20}|\{.*\}", re.S)
 
 
-def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
-    """Where the rows begin, and the plan for the columns that they have."""
+def _fitted(data: bytes, plan: _Plan, version: int) -> tuple[int, _Plan]:
+    """Where the rows begin, and the plan for the columns that they have; `version` is their folder's."""
     if data.startswith(META_PREFIX):
         return _fitted_to_header(data, plan)
     sent = plan.without_virtual()
     found = first_rows(data, 0, plan.settings.dialect)
     counts = list(map(len, found))
-    if sent.width in counts or not counts:
+    if sent.width in counts or not counts or all(_is_of_key(row, sent, version) for row in found):
         return 0, sent
     if plan.meta[-1] == "handle-key" and sent.width - 1 in counts:
         return 0, _without_handles(sent._replace(meta=plan.meta[:-1]), found)
@@ -158,6 +178,14 @@ def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
             f"{counts[0]}; {hint}"
         ),
     )
+
+
+def _is_of_key(row: Row, plan: _Plan, version: int) -> bool:
+    """Whether a row can only be a delete of a key alone: what its settings take for a commit ts is one."""
+    if row[0] != b"D" or len(row) != plan.of_key().width:
+        return False
+    told = row[3] or b"" if "commit-ts" in plan.meta else None
+    return told is None or (told.isdigit() and int(told) > version)
 
 
 def _without_handles(plan: _Plan, found: list[Row]) -> _Plan:
@@ -218,6 +246,7 @@ class _Reader(NamedTuple):
 
     plan: _Plan
     place: Place
+    of_key: _Plan
 
     def is_half(self, row: Row, op: bytes) -> bool:
         """Whether a row is the old (D) or the new (I) half of an update."""
@@ -241,8 +270,10 @@ class _Reader(NamedTuple):
         plan, values = self.plan, row[len(self.plan.meta) :]
         try:
             return {
-                name: None if value is None else convert(value)
-                for name, convert, value in zip(plan.names, plan.converters, values, strict=True)
+                name: null if value is None else convert(value)
+                for name, convert, value, null in zip(
+                    plan.names, plan.converters, values, plan.nulls, strict=True
+                )
             }
         except ValueError:
             return self._loose(values)
@@ -250,11 +281,12 @@ class _Reader(NamedTuple):
     def _loose(self, values: Row) -> Image:
         """The row where text in it may be no UTF-8; what else can't be read is named."""
         image: Image = {}
-        for name, convert, value in zip(self.plan.names, self.plan.converters, values, strict=True):
+        plan = self.plan
+        for name, convert, value, null in zip(plan.names, plan.converters, values, plan.nulls, strict=True):
             try:
-                image[name] = None if value is None else convert(value)
+                image[name] = null if value is None else convert(value)
             except ValueError:
-                if convert is not _TEXT_CONVERTER or name in self.plan.key_names or value is None:
+                if convert is not TEXT_CONVERTER or name in self.plan.key_names or value is None:
                     wanted = (
                         f"column {name}: expected a value of type {self.plan.types[name]}, got something else"
                     )
@@ -265,6 +297,9 @@ class _Reader(NamedTuple):
     def single(self, index: int, row: Row) -> Iterator[RowChange]:
         """A row that is a change by itself."""
         match row[0]:
+            case b"D" if len(row) < self.plan.width:
+                before = self._replace(plan=self.of_key).image(row)
+                yield self.change("delete", before, None, row, index=index, flags=("partial_before",))
             case b"D" if not self.is_half(row, b"D"):
                 yield self.change("delete", self.image(row), None, row, index=index)
             case b"I" if not self.is_half(row, b"I"):
@@ -350,48 +385,3 @@ def _changes(records: Iterable[Row | Broken], reader: _Reader) -> Iterator[Event
             old = None
     if old:
         yield reader.dead("pair", "row: expected the new half of its update behind it, got none", old[0])
-
-
-# Values
-
-
-_TEXT_CONVERTER: Callable[[bytes], Any] = bytes.decode
-_KINDS = {"integer": INTEGER, "bit": BITS, "year": INTEGER, "float": NUMBER, "double": NUMBER}
-_DECIMAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
-
-
-def _converter(family: str, settings: Settings) -> Callable[[bytes], Any]:
-    """The function from a field's bytes to its canonical value; it raises ValueError for what is no value of
-    the family.
-    """
-    if family in ("binary", "geometry"):
-        return _from_hex if settings.binary == "hex" else _from_base64
-    if family == "timestamp":
-        return lambda data: timestamp_utc(data.decode(), settings.zone)
-    return _CONVERTERS.get(_KINDS.get(family, family), _TEXT_CONVERTER)
-
-
-def _from_hex(data: bytes) -> str:
-    return base64_text(binascii.unhexlify(data))
-
-
-def _from_base64(data: bytes) -> str:
-    return base64_text(binascii.a2b_base64(data, strict_mode=True))
-
-
-def _bits(data: bytes) -> int:
-    return int(data) if data.isdigit() else int.from_bytes(data, "big")
-
-
-def _decimal(data: bytes) -> str:
-    if not _DECIMAL.fullmatch(data):
-        raise ValueError("no decimal")
-    return data.decode()
-
-
-_CONVERTERS: dict[str, Callable[[bytes], Any]] = {
-    INTEGER: int,
-    BITS: _bits,
-    NUMBER: lambda data: number(data.decode()),
-    "decimal": _decimal,
-}

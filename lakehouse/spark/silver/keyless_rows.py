@@ -32,10 +32,13 @@ _ARROW = pa.schema(  # the same in Arrow's words; a row without one of the colum
 )
 
 
-def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tuple[DataFrame, OpenRuns]:
+def number_halves(
+    changes: DataFrame, others: DataFrame, runs: OpenRuns, *, files: bool = False
+) -> tuple[DataFrame, OpenRuns]:
     """The changes of a batch with `row_id` set on keyless halves, and the runs that are open at its end.
 
-    `runs` are those that the batch before left open, by partition: a run goes on across batches.
+    `runs` are those that the batch before left open, by partition: a run goes on across batches. `files`:
+    records are files.
     """
     table = F.concat_ws(
         "\x00", "database", "table", F.coalesce(F.col("physical_table").cast("string"), F.lit(""))
@@ -51,7 +54,7 @@ def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tupl
     )
     resolved = others.where("kind = 'watermark'").select(*PLACE, "offset", "index", "resolved_ts")
     rows = halves.unionByName(resolved, allowMissingColumns=True)
-    numbered = kept(rows.groupBy(*PLACE).applyInArrow(_number(runs), OUT))
+    numbered = kept(rows.groupBy(*PLACE).applyInArrow(_number(runs, files), OUT))
     state = {
         run_place(row.topic, row.incarnation, row.partition): _RUNS.decode(row.runs)
         for row in numbered.where("runs is not null").collect()
@@ -68,7 +71,7 @@ def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tupl
     return joined.withColumn("row_id", row_id).drop("n"), {**runs, **state}
 
 
-def _number(runs: OpenRuns) -> Callable[[pa.Table], pa.Table]:
+def _number(runs: OpenRuns, files: bool) -> Callable[[pa.Table], pa.Table]:
     def number(group: pa.Table) -> pa.Table:
         from lakehouse.silver.identity import RunCounter
 
@@ -80,7 +83,8 @@ def _number(runs: OpenRuns) -> Callable[[pa.Table], pa.Table]:
             if row["half"] is None:
                 counter.resolved(row["resolved_ts"])
                 continue
-            n = counter.number(row["name"], row["commit_ts"], f"{row['rank']}:{row['half']}")
+            half, file = f"{row['rank']}:{row['half']}", row["offset"] if files else None
+            n = counter.number(row["name"], row["commit_ts"], half, file)
             out.append({**place, **{name: row[name] for name in ("offset", "index", "rank")}, "n": n})
         out.append({**place, "runs": msgspec.json.encode(counter.runs).decode()})
         return pa.Table.from_pylist(out, schema=_ARROW)

@@ -18,7 +18,7 @@ from tests.support.paths import DATA
 from tests.support.storage_encoder import Value, encode_record
 
 TREES = sorted(path.parent for path in (DATA / "storage").glob("*/expected.json"))
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "Table": "t",
     "Schema": "d",
     "TableVersion": 400,
@@ -428,6 +428,59 @@ def test_a_binary_default_that_ticdc_fills_in_itself_is_no_bytes_in_silence() ->
         ("delete", (2,)),
     ]
     assert isinstance(letter, DeadLetter) and (letter.code, letter.table) == ("value", "t")
+
+
+ID, TEXT = SCHEMA["TableColumns"][:2]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ('"I","t","d",500,"a",1\r\n"D","t","d",510,1\r\n', [{"id": 1}]),
+        ('"D","t","d",510,1\r\n"D","t","d",520,2\r\n', [{"id": 1}, {"id": 2}]),
+        ('"D","t","d","a",1\r\n', "columns"),  # a row of all columns, without a commit ts
+        ('"D","t","d",300,1\r\n', "columns"),  # one that is older than the folder: no commit ts
+        ('"I","t","d",500,"a",1\r\n"U","t","d",510,1\r\n', "columns"),
+    ],
+)
+def test_a_delete_may_have_the_key_alone(data: str, expected: Any) -> None:
+    """TiCDC 6.5.0 to 6.5.2, 6.6, 7.0 and 7.1.0 with enable-old-value = false."""
+    options = {"protocol": "csv", "include-commit-ts": "true"}
+
+    events = events_of(file_message(data.encode(), schema={**SCHEMA, "TableColumns": [TEXT, ID]}), options)
+
+    deletes = [event for event in events if isinstance(event, RowChange) and event.op == "delete"]
+    letters = [event.code for event in events if isinstance(event, DeadLetter)]
+    if isinstance(expected, str):
+        assert (letters, deletes) == ([expected], [])
+    else:
+        assert letters == []
+        assert [(event.key, event.before, event.flags) for event in deletes] == [
+            ((image["id"],), image, ("partial_before",)) for image in expected
+        ]
+
+
+@pytest.mark.parametrize(
+    ("null", "quote", "nullable", "value"),
+    [
+        ("", "", "false", ""),
+        ("", "", "true", None),
+        ("NULL", "", "false", "NULL"),
+        ("\\N", "", "false", None),
+        ("", '"', "false", None),
+    ],
+)
+def test_a_column_that_takes_no_null_holds_the_text_that_is_written_alike(
+    null: str, quote: str, nullable: str, value: str | None
+) -> None:
+    columns = [ID, {**TEXT, "ColumnNullable": nullable}]
+    options = {"protocol": "csv", "null": null, "quote": quote}
+    data = f"I,t,d,1,{null}\r\n" if not quote else f'"I","t","d",1,{null}\r\n'
+
+    (event,) = events_of(file_message(data.encode(), schema={**SCHEMA, "TableColumns": columns}), options)
+
+    assert isinstance(event, RowChange)
+    assert event.after == {"id": 1, "text": value}
 
 
 def test_virtual_columns_are_in_the_schema_and_in_no_row() -> None:

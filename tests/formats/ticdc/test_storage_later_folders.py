@@ -247,3 +247,34 @@ def test_without_commit_ts_rows_that_may_be_of_before_or_behind_are_refused(
 
     assert {letter.code for letter in silver.dead} == ({code} if code else set())
     assert len(silver.changes) == (0 if code else 2)
+
+
+@pytest.mark.parametrize("folders", [("100", "101"), ("k/t", "k/T")])
+@pytest.mark.parametrize("protocol", ["csv", "canal-json"])
+def test_without_commit_ts_rows_that_go_on_in_the_folder_of_before_an_add_and_a_drop_are_refused(
+    protocol: str, folders: tuple[str, str], tmp_path: Path
+) -> None:
+    """The rows of between stand in a folder of their own, a later one."""
+    options = {"protocol": protocol, "use-table-id-as-path": str(folders[0].isdecimal()).lower()}
+    statements, rows = folders
+    wide, alter = [*CREATED, "c"], "ALTER TABLE `k`.`T` %s COLUMN `c`"
+    files = {
+        "metadata": b'{"checkpoint-ts": 900}',
+        f"{statements}/meta/schema_400_1.json": schema_file(400, CREATE.replace("`t`", "`T`"), *CREATED),
+        f"{statements}/meta/schema_600_3.json": schema_file(600, f"{alter % 'ADD'} INT", *wide),
+        f"{statements}/meta/schema_700_1.json": schema_file(700, alter % "DROP", *CREATED),
+        f"{rows}/meta/schema_400_2.json": schema_file(400, "", "T", *CREATED[1:]),
+        f"{rows}/meta/schema_600_4.json": schema_file(600, "", "T", *wide[1:]),
+    }
+    made = [(400, 1, "I", 10, ""), (600, 1, "U", 20, ",0"), (400, 2, "U", 30, "")]
+    for version, number, op, a, more in made:
+        row = f'"{op}","T","k",1,{a},11{more}\r\n'.encode()
+        told = line(a, 1, {"I": "INSERT", "U": "UPDATE"}[op], table="T")
+        end = "csv" if protocol == "csv" else "json"
+        files[f"{rows}/{version}/CDC{number:06}.{end}"] = row if protocol == "csv" else told
+    write_tree(tmp_path, files)
+
+    silver = Memory("ticdc-storage", options, tidb=False).add(read_tree(tmp_path, options))
+
+    assert [letter.code for letter in silver.dead] == ["statements"] * 2
+    assert len(silver.changes) == 1
