@@ -169,11 +169,15 @@ def begin_of(transaction: str) -> tuple[str, int] | None:
 
 
 def operation(code: str, source: Source) -> str:
-    """The record's op: a row that connectors before 1.4 read in a snapshot is a `c` like any other. On rows
-    that are streamed behind a blocking snapshot its marker may stay (3.2).
+    """The record's op: a row that connectors before 1.4 read in a snapshot is a `c` like any other, and so
+    the transform ReadToInsertEvent makes each. On rows that are streamed behind a blocking snapshot its
+    marker may stay (3.2), but they have a server id.
     """
+    marker = _marker(source)
+    if code != "c" or marker == "false":
+        return code
     writes_r = source.version is not None and _CREATES_IN_SNAPSHOT.match(source.version) is None
-    return "r" if code == "c" and not writes_r and _marker(source) != "false" else code
+    return "c" if writes_r and source.server_id != 0 and marker != "incremental" else "r"
 
 
 def is_of_snapshot(source: Source, ddl: str | None) -> bool:
