@@ -30,8 +30,9 @@ OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may
 NO_DELETES = "the feed sends no deletes: rows that are gone may still be there"
 KEY_GONE = "rows say that the table has no key: a statement that dropped it is not in the feed"
 SENT_AGAIN = "rows of a snapshot beside the stream may be there already: the table has no key to tell them by"
-SENT_TWICE = "a snapshot was begun again at its place: the table has no key to tell which rows are there twice"
-_ENDS_OF_SNAPSHOT = ("snapshot=first", "snapshot=last")  # what flags of a table's first and last row begin with
+SENT_TWICE = "a snapshot was begun again at its place: no key tells which rows are there twice"
+# what the flags of a table's first and last row begin with
+_ENDS_OF_SNAPSHOT = ("snapshot=first", "snapshot=last")
 LATER_ROWS = "rows of a snapshot that did not empty the table may be of a later time than their place"
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"

@@ -124,7 +124,7 @@ DEBEZIUM: Settings = {
         Setting(
             None,
             ".+",
-            "tables that it leaves out are taken for empty ones, for their statements come: select the others",
+            "tables that it leaves out are taken for empty ones, for their statements come",
         ),
     ),
     "gtid.source.includes": Setting(None, ".+", "rows that other servers wrote first are left out"),
