@@ -16,8 +16,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import Image, Message
-from lakehouse.formats.binlog import file_number
+from lakehouse.events import INCREMENTAL, Image, Message
+from lakehouse.formats.binlog import Server, file_number, server_of, server_of_snapshot
 from lakehouse.formats.debezium.envelope import NULL, Frame, TableChange
 from lakehouse.formats.row import TransactionEnd
 from lakehouse.formats.wire_json import number_or_text, read_json
@@ -199,6 +199,14 @@ def snapshot_flags(source: Source, code: str) -> tuple[str, ...]:
 
 def _marker(source: Source) -> str:
     return str(source.snapshot or "false").lower()
+
+
+def row_server(source: Source, op: str, flags: tuple[str, ...]) -> Server | None:
+    """Whose binlog a row was read from; what stands for it where a full snapshot has read the row."""
+    if op != "snapshot":
+        return server_of(source.server_id, source.file)
+    is_full = source.server_id == 0 and INCREMENTAL not in flags
+    return server_of_snapshot(source.file, source.pos) if is_full else None
 
 
 def transaction_flags(transaction: Transaction | None) -> tuple[str, ...]:

@@ -258,6 +258,15 @@ def test_the_server_of_a_streamed_record_is_told() -> None:
     assert one(message(row("r", None, {"id": 1}))).server is None
 
 
+def test_a_full_snapshot_is_a_server_of_its_own() -> None:
+    read, again, other = (one(message(row("r", None, {"id": 1}, server_id=0, pos=pos))) for pos in (5, 5, 6))
+    assert read.server == again.server == (read.server[0], "mysql-bin")
+    assert read.server[0] < 0
+    assert other.server != read.server
+    told = row("r", None, {"id": 1}, server_id=0, snapshot="incremental")
+    assert one(message(told)).server is None
+
+
 def test_the_end_of_a_transaction_has_counts() -> None:
     counts = [{"data_collection": "d.t", "event_count": 2}]
     end = {"status": "END", "id": "g:1", "event_count": 2, "data_collections": counts, "ts_ms": 1}
