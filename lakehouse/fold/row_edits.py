@@ -30,6 +30,9 @@ OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may
 NO_DELETES = "the feed sends no deletes: rows that are gone may still be there"
 KEY_GONE = "rows say that the table has no key: a statement that dropped it is not in the feed"
 SENT_AGAIN = "rows of a snapshot beside the stream may be there already: the table has no key to tell them by"
+SENT_TWICE = "a snapshot was begun again at its place: no key tells which rows are there twice"
+# what the flags of a table's first and last row begin with
+_ENDS_OF_SNAPSHOT = ("snapshot=first", "snapshot=last")
 LATER_ROWS = "rows of a snapshot that did not empty the table may be of a later time than their place"
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
@@ -124,6 +127,7 @@ class ChangeReader:
         self._step_at = StepIndex(lineage)
         steps = (one for one in lineage.steps[1:] if any(isinstance(effect, Clear) for effect in one.effects))
         self._emptied = {one.position[:4] for one in (lineage.steps[0], *steps)}
+        self._ends_of_snapshots: set[tuple[tuple[int, ...], str]] = set()
         self._carriers: dict[tuple[int, str], Carrier] = {}
         self._forms: dict[tuple[int, str], Form] = {}
 
@@ -156,6 +160,8 @@ class ChangeReader:
                 problems.add(KEY_GONE)
             if self._is_beside_stream(change):
                 problems |= self._problems_of_snapshot(change)
+            if change.op == "snapshot" and not self._ids and self._is_begun_again(change):
+                problems.add(SENT_TWICE)
             partial = before is not None and not self._ids and not carrier.tells_all(change.before or {})
             self._add(edits, change, before, after, partial=partial)
             if self._claims:
@@ -170,6 +176,19 @@ class ChangeReader:
             return INCREMENTAL in change.flags
         is_read = change.position[3] == 0  # rows of a retention floor stand behind what is streamed there
         return self._lineage.snapshots_shown and is_read and change.position[:4] not in self._emptied
+
+    def _is_begun_again(self, change: Change) -> bool:
+        """Whether a row of a table without a key is the second that is marked as the first, or the last, of a
+        snapshot at its place.
+        """
+        ends = {
+            (change.position[:4], end)
+            for end in _ENDS_OF_SNAPSHOT
+            if any(flag.startswith(end) for flag in change.flags)
+        }
+        is_known = not ends.isdisjoint(self._ends_of_snapshots)
+        self._ends_of_snapshots |= ends
+        return is_known
 
     def _problems_of_snapshot(self, change: Change) -> set[str]:
         """What rows beside the stream leave open. Those of an incremental snapshot are of their place: the

@@ -23,6 +23,14 @@ def server_of(server_id: int | None, file: str) -> Server | None:
     return (server_id, file.rpartition(".")[0]) if server_id else None
 
 
+@functools.lru_cache(maxsize=4096)
+def server_of_snapshot(file: str, offset: int) -> Server:
+    """What stands for the server of a full snapshot, whose rows name none: a negative id of its own place. No
+    connector takes one below what it has sent, unless the binlog began anew or is another one.
+    """
+    return -1 - ((file_number(file) << 33) + offset) % (1 << 62), file.rpartition(".")[0]
+
+
 def file_number(file: str) -> int:
     """The running number of a binlog file: `mysql-bin.000012` is 12. DecodeError for another name."""
     digits = file.rpartition(".")[2]

@@ -119,6 +119,14 @@ DEBEZIUM: Settings = {
     "event.processing.failure.handling.mode": Setting(
         None, "warn|skip|ignore", "events that the connector can't process are left out"
     ),
+    **dict.fromkeys(
+        ("table.include.list", "table.exclude.list"),
+        Setting(
+            None,
+            ".+",
+            "tables that it leaves out are taken for empty ones, for their statements come",
+        ),
+    ),
     "gtid.source.includes": Setting(None, ".+", "rows that other servers wrote first are left out"),
     "gtid.source.excludes": Setting(None, ".+", "rows that those servers wrote first are left out"),
     "field.name.adjustment.mode": Setting(
@@ -135,6 +143,9 @@ DEBEZIUM: Settings = {
     ),
     "read.only": Setting(
         None, "true", "rows of an incremental snapshot are of a later time than the place that they have"
+    ),
+    "event.converting.failure.handling.mode": Setting(
+        None, "warn|skip", "values that the connector can't convert are NULL"
     ),
     "inconsistent.schema.handling.mode": Setting(
         None, "warn|skip", "rows of tables that the connector has no schema of are left out"

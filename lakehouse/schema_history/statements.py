@@ -312,7 +312,7 @@ def _rename(context: Context, old: Name, new: Name) -> None:
     if old == new:
         return
     if context.proceeds(lineage, "rename_table"):
-        lives.rename(old, new, position)
+        lives.rename(old, new, position, tells_all=lives.virtual and bool(context.record.columns))
         return
     lineage.gone = position
     lives.drop(new, position)

@@ -265,10 +265,13 @@ class Lives:
         lineage.notes.append(NO_CREATE)
         return lineage
 
-    def rename(self, old: Name, new: Name, position: Position) -> None:
-        """Give a table another name; a table that has that name ends."""
+    def rename(self, old: Name, new: Name, position: Position, *, tells_all: bool = False) -> None:
+        """Give a table another name; a table that has that name ends. `tells_all`: statements come of tables
+        too whose rows the producer leaves out.
+        """
         lineage = self.get(old, position)
-        if NO_CREATE in lineage.notes and self._was_known(new, lineage):
+        unknown = NO_CREATE in lineage.notes and self._was_known(new, lineage)
+        if unknown or (tells_all and self._may_be_left_out(lineage, new)):
             lineage.incomplete.append((position, UNSEEN))
         if new in self.live and self.live[new] is not lineage:
             self.drop(new, position)
@@ -293,6 +296,14 @@ class Lives:
             if interval.name == name and one is not besides
         ]
         return max(lows, default=(MIN_POSITION, False))[1]
+
+    def _may_be_left_out(self, lineage: Lineage, new: Name) -> bool:
+        """Whether no row of a table's own names has ever come, though some have of the name that it takes: an
+        empty table, or a ghost table whose rows are left out.
+        """
+        names = {interval.name for interval in lineage.intervals}
+        maybe = self.sightings.maybe
+        return maybe(new, MIN_POSITION, None) and not any(maybe(name, MIN_POSITION, None) for name in names)
 
     def low(self, name: Name, position: Position) -> Position:
         """From where on rows of a name are those of the table that has it since `position`."""

@@ -10,8 +10,9 @@ offsets, at what was streamed:
     another shard        beside one that the feed has had in this epoch, in any place
 
 A connector that restarts goes back with ids that are known, to what came before. A replica passes on its
-primaries' ids, each first met above what came before. Neither is a change; nor is server id 0, which
-snapshots carry. What changed stands until an epoch is raised above it.
+primaries' ids, each first met above what came before. Neither is a change; nor is server id 0. A full
+snapshot counts as a server of its own (a negative id): below what came before it there is another binlog, or
+one that began anew (RESET MASTER). What changed stands until an epoch is raised above it.
 """
 
 from collections.abc import Collection, Iterable
@@ -242,10 +243,16 @@ def change_text(source: str, change: ServerChange) -> str:
             f"{change.topic}/{change.partition} offset {change.offset} on), each with a binlog of its own: "
             "their rows stand in no order, and no checkpoint holds for all of them"
         )
-    ids = f"{change.server}" if change.was is None else f"{change.was} → {change.server}"
+    ids = (
+        f"server id {change.server}"
+        if (change.was or -1) < 0
+        else (f"server id {change.was} → {change.server}")
+    )
+    if change.server < 0:
+        ids = "a snapshot below what came before it"
     return (
         f"the upstream's binlog changed servers at {change.topic}/{change.partition} offset {change.offset} "
-        f"(server id {ids}, file {change.base} {change.number}): rows since may be out of order; "
+        f"({ids}, file {change.base} {change.number}): rows since may be out of order; "
         f"`lakehouse epoch raise {source} --why …`, then a snapshot"
     )
 

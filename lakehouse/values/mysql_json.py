@@ -35,7 +35,9 @@ _MOST_DIGITS = 19  # of a double with its point that is short already
 _MANY_DIGITS = re.compile(r"[\d.]{19}", re.A)
 _SEPARATORS = re.compile("[\u2028\u2029]")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-_STRING_OR_FRACTION = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+\.\d+(?![eE])', re.A | re.S)
+_STRING_OR_LONG_NUMBER = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+\.\d+(?![eE])|-?\d{20,}(?![\d.eE])', re.A | re.S
+)
 
 
 def json_text(data: bytes) -> str:
@@ -263,10 +265,10 @@ def double_text(number: float) -> str:
 
 def with_short_doubles(text: str) -> str:
     """A document of Debezium's stream as the server prints it, as far as doubles go: of those of 1e7 and
-    more, or of less than 1e-3, the connector prints all digits of the binary fraction
-    (12345678.9000000003725290298461914062… is 12345678.9).
+    more, or of less than 1e-3, the connector prints all digits of the binary number
+    (12345678.9000000003725290298461914062… is 12345678.9). A whole one that 64 bits hold may be an integer.
     """
-    return _STRING_OR_FRACTION.sub(_short_double, text) if _MANY_DIGITS.search(text) else text
+    return _STRING_OR_LONG_NUMBER.sub(_short_double, text) if _MANY_DIGITS.search(text) else text
 
 
 def _short_double(found: re.Match[str]) -> str:
@@ -274,7 +276,8 @@ def _short_double(found: re.Match[str]) -> str:
     if text[0] == '"' or len(text) < _MOST_DIGITS:
         return text
     double = float(text)
-    return _double(double) if f"{Decimal(double):f}" == text else text
+    may_be_integer = "." not in text and -(2.0**63) <= double < 2.0**64
+    return _double(double) if not may_be_integer and f"{Decimal(double):f}" == text else text
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> _Members:

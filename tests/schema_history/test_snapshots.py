@@ -12,7 +12,7 @@ from lakehouse.ddl_effects import VERSIONED, Forget
 from lakehouse.events import TABLE_SNAPSHOT, Message, just_below
 from lakehouse.fold.compaction import compacted
 from lakehouse.fold.current_rows import finish, fold
-from lakehouse.fold.row_edits import LATER_ROWS, SENT_AGAIN
+from lakehouse.fold.row_edits import LATER_ROWS, SENT_AGAIN, SENT_TWICE
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
@@ -268,6 +268,21 @@ def test_a_blocking_snapshot_without_records_of_its_own_repeats_rows_that_no_key
 
     assert memory.tables(memory.reach) == {"d.n": [{"id": 1, "v": 1}] * 2}
     assert memory.problems == {"d.n": {LATER_ROWS, SENT_AGAIN}}
+
+
+@pytest.mark.parametrize(("places", "problems"), [((100, 100), {"d.n": {SENT_TWICE}}), ((100, 150), {})])
+def test_a_snapshot_that_is_begun_again_at_its_place_repeats_rows_that_no_key_tells(
+    places: tuple[int, int], problems: object
+) -> None:
+    feed = Feed()
+    for place in places:
+        feed.drop("TABLE", place, "n").drop("DATABASE", place).table("n", place, key=())
+        feed.row("n", "r", place, 1, 1, "first", keyed=False)
+        feed.row("n", "r", place, 1, 1, "last", keyed=False)
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+
+    assert memory.tables(memory.reach) == {"d.n": [{"id": 1, "v": 1}] * (4 if problems else 2)}
+    assert memory.problems == problems
 
 
 def test_what_is_streamed_with_the_marker_of_a_snapshot_before_it_is_streamed() -> None:

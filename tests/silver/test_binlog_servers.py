@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message, SchemaChange, Watermark
-from lakehouse.formats.binlog import server_of
+from lakehouse.formats.binlog import server_of, server_of_snapshot
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.silver.batch_summary import from_bytes, merged, summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretches, change_text, standing, updated_servers
@@ -23,7 +23,8 @@ def collected(rows: list[Row], *, epoch: int = 0, shard: str = "") -> list[Any]:
     for topic, offset, server_id, file, position in rows:
         headers = (("ShardId", shard.encode()),) if shard else ()
         at = (epoch, int(file.rpartition(".")[2]), position, 1, 0, 0)
-        event = SchemaChange("ddl", "d", None, None, at, "", 0, server=server_of(server_id, file))
+        server = server_of(server_id, file) if server_id >= 0 else (server_id, file.rpartition(".")[0])
+        event = SchemaChange("ddl", "d", None, None, at, "", 0, server=server)
         found.add(
             Message(topic, 0, offset, None, None, headers, epoch=epoch), [event, Watermark(at, None, 1)]
         )
@@ -100,6 +101,24 @@ def test_a_replicas_several_ids_each_first_met_above_are_none() -> None:
         == changes(rows, [(t, o + 4, server, file, place) for t, o, server, file, place in rows])
         == []
     )
+
+
+def test_a_full_snapshot_below_what_came_before_it_is_of_a_binlog_that_began_anew() -> None:
+    """RESET MASTER: the server's own id goes on, at places that a restarted connector may go back to."""
+
+    def snapshot(offset: int, file: str, place: int) -> Row:
+        return "a", offset, server_of_snapshot(file, place)[0], file, place
+
+    before = [snapshot(0, "bin.000004", 20), ("a", 1, 1, "bin.000007", 100)]
+    anew = [snapshot(2, "bin.000001", 157), ("a", 3, 1, "bin.000001", 200)]
+
+    [(topic, offset, was, server, base)] = changes(before, anew)
+    assert (topic, offset, was, base) == ("a", 2, 1, "bin")
+    assert server < 0
+    assert changes(before + anew) == changes(before, anew)
+    assert changes(before, before, [snapshot(2, "bin.000008", 4)]) == []
+    [change] = updated_servers(updated_servers(None, collected(before)), collected(anew)).changes  # type: ignore[union-attr]
+    assert "(a snapshot below what came before it, file bin 1)" in change_text("shop", change)
 
 
 def test_a_server_id_of_zero_says_nothing() -> None:

@@ -42,6 +42,7 @@ from lakehouse.formats.debezium.records import (
     is_of_snapshot,
     operation,
     read_record,
+    row_server,
     snapshot_flags,
     transaction_flags,
 )
@@ -139,7 +140,7 @@ def _changes(record: RowRecord, database: str, table: str, options: Mapping[str,
     before, after, value_encoding, types = _canonical(record, before, after, options)
     key_names = tuple(sorted(names))
     flags += tuple(flag for flag in image_flags(before, after) if flag not in flags)
-    server = None if op == "snapshot" else server_of(source.server_id, source.file)
+    server = row_server(source, op, flags)
     for index, half in enumerate(halves(op, key_names, before, after)):
         yield RowChange(
             database,

@@ -16,8 +16,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import Image, Message
-from lakehouse.formats.binlog import file_number
+from lakehouse.events import INCREMENTAL, Image, Message
+from lakehouse.formats.binlog import Server, file_number, server_of, server_of_snapshot
 from lakehouse.formats.debezium.envelope import NULL, Frame, TableChange
 from lakehouse.formats.row import TransactionEnd
 from lakehouse.formats.wire_json import number_or_text, read_json
@@ -169,11 +169,15 @@ def begin_of(transaction: str) -> tuple[str, int] | None:
 
 
 def operation(code: str, source: Source) -> str:
-    """The record's op: a row that connectors before 1.4 read in a snapshot is a `c` like any other. On rows
-    that are streamed behind a blocking snapshot its marker may stay (3.2).
+    """The record's op: a row that connectors before 1.4 read in a snapshot is a `c` like any other, and so
+    the transform ReadToInsertEvent makes each. On rows that are streamed behind a blocking snapshot its
+    marker may stay (3.2), but they have a server id.
     """
+    marker = _marker(source)
+    if code != "c" or marker == "false":
+        return code
     writes_r = source.version is not None and _CREATES_IN_SNAPSHOT.match(source.version) is None
-    return "r" if code == "c" and not writes_r and _marker(source) != "false" else code
+    return "c" if writes_r and source.server_id != 0 and marker != "incremental" else "r"
 
 
 def is_of_snapshot(source: Source, ddl: str | None) -> bool:
@@ -195,6 +199,14 @@ def snapshot_flags(source: Source, code: str) -> tuple[str, ...]:
 
 def _marker(source: Source) -> str:
     return str(source.snapshot or "false").lower()
+
+
+def row_server(source: Source, op: str, flags: tuple[str, ...]) -> Server | None:
+    """Whose binlog a row was read from; what stands for it where a full snapshot has read the row."""
+    if op != "snapshot":
+        return server_of(source.server_id, source.file)
+    is_full = source.server_id == 0 and INCREMENTAL not in flags
+    return server_of_snapshot(source.file, source.pos) if is_full else None
 
 
 def transaction_flags(transaction: Transaction | None) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ class _Source(msgspec.Struct):
     file: str = ""
     pos: _Int64 = 0
     snapshot: Any = None
+    server_id: int | None = None
 
 
 _MEMBERS = msgspec.json.Decoder(_Members)
@@ -67,7 +68,7 @@ def _snapshot_row(epoch: int, members: _Members) -> TransactionRow | None:
     try:
         source = _part(members, "source", "__source_", _Source) or _Source()
         op = read_json(_ANY, members.get("op", members.get("__op", msgspec.Raw(b"null"))), "op")
-        told = Source(snapshot=source.snapshot)
+        told = Source(snapshot=source.snapshot, server_id=source.server_id)
         flags = snapshot_flags(told, operation(str(op), told))
         place = (epoch, file_number(source.file), source.pos, SNAPSHOT, 0, 1)
     except DecodeError:

@@ -16,7 +16,7 @@ from lakehouse.fold.row_edits import NO_DELETES, SENT_AGAIN
 from lakehouse.formats import decode_message
 from lakehouse.formats.debezium.connector import decode
 from lakehouse.formats.debezium.records import transaction_end
-from lakehouse.formats.debezium.transactions import TRANSACTIONS
+from lakehouse.formats.debezium.transactions import TRANSACTIONS, transaction_row
 from lakehouse.formats.row import TransactionEnd, TransactionRow
 from lakehouse.schema import parse_type
 from tests.support.debezium_records import SOURCE, message, one, row
@@ -256,6 +256,15 @@ def test_the_server_of_a_streamed_record_is_told() -> None:
         == (7, "mysql-bin")
     )
     assert one(message(row("r", None, {"id": 1}))).server is None
+
+
+def test_a_full_snapshot_is_a_server_of_its_own() -> None:
+    read, again, other = (one(message(row("r", None, {"id": 1}, server_id=0, pos=pos))) for pos in (5, 5, 6))
+    assert read.server == again.server == (read.server[0], "mysql-bin")
+    assert read.server[0] < 0
+    assert other.server != read.server
+    told = row("r", None, {"id": 1}, server_id=0, snapshot="incremental")
+    assert one(message(told)).server is None
 
 
 def test_the_end_of_a_transaction_has_counts() -> None:
@@ -502,6 +511,23 @@ def test_a_row_that_an_old_connector_read_in_a_snapshot_is_no_insert(
         assert {place[:4] for place in places} == {(1, 12, 345, 0)}
         assert len(places) == 2
     assert one(message(row("c", None, {"a": 1}, snapshot="false"))).op == "insert"
+
+
+@pytest.mark.parametrize(
+    ("marker", "server", "op"),
+    [("first", 0, "snapshot"), ("incremental", 7, "snapshot"), ("true", 7, "insert"), ("false", 7, "insert")],
+)
+def test_a_row_of_a_snapshot_that_a_transform_made_an_insert_is_none(
+    marker: str, server: int, op: str
+) -> None:
+    """ReadToInsertEvent. A blocking snapshot's marker may stay on streamed rows, which have a server id."""
+    source = {"version": "3.2.0.Final", "snapshot": marker, "server_id": server}
+    told = message(row("c", None, {"a": 1}, **source))
+    assert one(told).op == op
+    if server == 0:
+        found = transaction_row(told)
+        assert found is not None
+        assert found.flags == ("snapshot", "snapshot=first")
 
 
 MYSQL_GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"

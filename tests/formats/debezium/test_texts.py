@@ -180,6 +180,22 @@ def test_a_double_in_a_document_has_the_digits_that_the_server_prints(embedded: 
     assert value == f'{{"a":[{plain},12345678901234567890.5,1.5],"b":"\\"{wire}"}}'
 
 
+@pytest.mark.parametrize(
+    ("wire", "value"),
+    [
+        ("123456789012345685803008", "1.2345678901234569e23"),
+        ("-100000000000000000000", "-1e20"),
+        ("18446744073709551615", "18446744073709551615"),
+        ("100000000000000000000001", "100000000000000000000001"),
+        ("9" * 5000, "9" * 5000),
+    ],
+)
+def test_a_whole_double_that_no_integer_of_a_document_is_has_the_digits_that_the_server_prints(
+    wire: str, value: str
+) -> None:
+    assert read(f'{{"a":{wire}}}', "json", embedded=False) == f'{{"a":{value}}}'
+
+
 def test_a_column_that_is_read_by_its_former_charset_is_so_behind_a_truncate_too() -> None:
     create = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9)) CHARACTER SET latin1"
     alter = "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4"
