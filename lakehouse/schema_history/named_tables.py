@@ -165,18 +165,29 @@ def _returns(name: Name, following: Mapping[Name, Name]) -> bool:
 
 
 def in_steps(told: Iterable[Pair], is_taken: Callable[[Name], bool]) -> list[tuple[Pair, Pair]]:
-    """Renames that start from the names before the statement, in an order in which each new name is free, and
-    each with the step that it is: from the name that its table has by then. `is_taken`: before the statement.
-
-    Names that are exchanged with none between go over one that no table has.
+    """Renames that start from the names before the statement, each with the step that it is: from the name
+    that its table has by then. In their order where each new name is free then, else in one in which it is.
+    `is_taken`: before the statement.
     """
-    left, now, steps = list(told), dict[Name, Name](), list[tuple[Pair, Pair]]()
-    olds = {old for old, _ in left}
+    pairs = list(told)
+    return _walked(pairs, is_taken, in_order=True) or _walked(pairs, is_taken, in_order=False)
+
+
+def _walked(
+    pairs: Sequence[Pair], is_taken: Callable[[Name], bool], *, in_order: bool
+) -> list[tuple[Pair, Pair]]:
+    """Nothing where they can't be done in order. Names that are exchanged with none between go over one that
+    no table has.
+    """
+    left, now, steps = list(pairs), dict[Name, Name](), list[tuple[Pair, Pair]]()
+    olds = {old for old, _ in pairs}
     while left:
         times = Counter(old for old, _ in left)
         held = {*now.values(), *(old for old in olds if old not in now)}
         free = [pair for pair in left if pair[1] not in held and (pair[1] in now or not is_taken(pair[1]))]
-        pair = max(free or left, key=lambda pair: times[pair[0]])
+        if in_order and left[0] not in free:
+            return []
+        pair = left[0] if in_order else max(free or left, key=lambda pair: times[pair[0]])
         old, new = now.get(pair[0], pair[0]), pair[1]
         if free:
             left.remove(pair)
