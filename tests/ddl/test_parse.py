@@ -86,6 +86,15 @@ def test_an_option_in_a_servers_own_comment_is_a_clause() -> None:
     ) == (e.AddIndex(("a",), "i"),)
 
 
+@pytest.mark.parametrize("place", ["INDEX `i`", "PRIMARY KEY `PRIMARY`"])
+def test_regions_that_a_tidb_shows_are_below_sql(place: str) -> None:
+    regions = f"SPLIT {place} BETWEEN (0) AND (1000000) REGIONS 4"
+    create = "CREATE TABLE t (a INT PRIMARY KEY, KEY i (a)) CHARSET=utf8mb4"
+
+    assert read(f"{create}\n/*T![region_split] {regions} */") == read(create)
+    assert read(f"{create} {regions}") == read(create)
+
+
 def test_ansi_quotes_make_names_of_double_quotes() -> None:
     assert read('DROP TABLE "a""b", `c"d`') == [e.DropTable(((None, 'a"b'), (None, 'c"d')))]
     assert created('CREATE TABLE "t" ("a" VARCHAR(9) DEFAULT \'x"y\' COMMENT \'c\')').columns[0].name == "a"

@@ -348,11 +348,13 @@ def _less_than(cursor: Cursor) -> None:
 
 
 def split_regions(cursor: Cursor) -> None:
-    """What follows SPLIT: [INDEX name | PRIMARY KEY] BETWEEN (…) AND (…) REGIONS n."""
+    """What follows SPLIT: [INDEX name | PRIMARY KEY [name]] BETWEEN (…) AND (…) REGIONS n."""
     if cursor.take("INDEX"):
         cursor.name("an index name")
     elif cursor.take("PRIMARY"):
         cursor.need("KEY")
+        if cursor.kind == "name":
+            cursor.name("an index name")
     cursor.need("BETWEEN")
     cursor.group()
     cursor.need("AND")

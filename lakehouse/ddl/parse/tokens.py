@@ -66,7 +66,7 @@ _ANSI_NAME = re.compile(r"\"(?:[^\"]|\"\")+\"")
 _POINT = re.compile(r"\d{1,20}\.\d*", re.A)
 _NO_CLAUSE = re.compile(
     r"'[^']*'|`[^`]*`|\([^()]*\)|(?i:(?:=|\bSET|\bPOLICY)\s*DEFAULT\b|\bIF\s+(?:NOT\s+)?EXISTS\b"
-    r"|\A\s*(?:ALTER|DROP)\s+(?:PLACEMENT\s+POLICY|RESOURCE\s+GROUP)\b)"
+    r"|\A\s*(?:(?:ALTER|DROP)\s+(?:PLACEMENT\s+POLICY|RESOURCE\s+GROUP)|SPLIT\s+(?:INDEX|PRIMARY KEY))\b)"
 )
 _CLAUSE = re.compile(
     r"(?i),|\b(?:ADD|ALTER|DROP|MODIFY|CHANGE|RENAME|TRUNCATE|COLUMN|SELECT|LIKE|AS|DEFAULT|NOT|NULL"
