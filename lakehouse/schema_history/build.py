@@ -21,7 +21,7 @@ from lakehouse.lineage import History, Lineage, Name
 from lakehouse.schema import name_key
 from lakehouse.schema_history.created_schemas import with_blocking_snapshots, with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
-from lakehouse.schema_history.named_tables import are_former_names, at_one_place, in_steps, rename_of
+from lakehouse.schema_history.named_tables import at_one_place, in_steps, rename_of
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
     rule_on_snapshot,
@@ -220,13 +220,12 @@ def _in_steps(contexts: list[Context]) -> list[Context]:
     """
     lives, position = contexts[0].lives, contexts[0].position
     told = {pair: context for context in contexts for pair in renames_of(context)}
-    if lives.virtual or not are_former_names({pair: one.record.table for pair, one in told.items()}):
-        return []
+    tables = {pair: one.record.table for pair, one in told.items() if not lives.virtual}
     steps = [
         replace(told[pair], record=replace(told[pair].record, ddl=rename_of(*step)))
-        for pair, step in in_steps(told, lambda name: lives.find(name, position) is not None)
+        for pair, step in in_steps(tables, lambda name: lives.find(name, position) is not None)
     ]
-    return steps + [context for context in contexts if not renames_of(context)]
+    return steps and steps + [context for context in contexts if not renames_of(context)]
 
 
 def _redo_lost_step(contexts: list[Context]) -> None:

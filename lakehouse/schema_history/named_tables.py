@@ -143,10 +143,10 @@ def names_of_hidden_session(statement: E.Statement) -> list[E.Name]:
 Pair = tuple[Name, Name]
 
 
-def are_former_names(told: Mapping[Pair, str | None]) -> bool:
+def _are_former_names(told: Mapping[Pair, str | None]) -> bool:
     """Whether these steps of one RENAME, with the table that each one's record names, all start from the
-    names before the statement: a name is left twice, or names are exchanged with none between. A step from a
-    name between is told under the table's last name, which is another one than the step's.
+    names before the statement: a name is left twice, or names are exchanged (see `_are_in_turn`). A step from
+    a name between is told under the table's last name, which is another one than the step's.
     """
     following = dict(told.keys())
     if any(name_key(table or "") != name_key(new[1]) for (_, new), table in told.items()):
@@ -164,11 +164,33 @@ def _returns(name: Name, following: Mapping[Name, Name]) -> bool:
     return place == name
 
 
-def in_steps(told: Iterable[Pair], is_taken: Callable[[Name], bool]) -> list[tuple[Pair, Pair]]:
+def _are_in_turn(pairs: Iterable[Pair], is_taken: Callable[[Name], bool]) -> bool:
+    """Whether steps can be done one after the other, in some order, each to a name that is free then, and
+    leave no table with the name that it had. `is_taken`: before the statement.
+    """
+    left, before = list(pairs), dict[Name, Name]()
+    held = {name for pair in left for name in pair if is_taken(name)}
+    if len({old for old, _ in left}) < len(left):
+        return False
+    while left:
+        coming = {new for _, new in left}
+        ready = [one for one in left if one[1] not in held and (one[0] in held or one[0] not in coming)]
+        if not ready or before.get(ready[0][0]) == ready[0][1]:
+            return False
+        old, new = ready[0]
+        left.remove(ready[0])
+        held = held - {old} | {new}
+        before[new] = before.pop(old, old)
+    return True
+
+
+def in_steps(told: Mapping[Pair, str | None], is_taken: Callable[[Name], bool]) -> list[tuple[Pair, Pair]]:
     """Renames that start from the names before the statement, each with the step that it is: from the name
     that its table has by then. In their order where each new name is free then, else in one in which it is.
-    `is_taken`: before the statement.
+    Nothing of other renames. `told`: with the table of each one's record; `is_taken`: before the statement.
     """
+    if not _are_former_names(told) or _are_in_turn(told, is_taken):
+        return []
     pairs = list(told)
     return _walked(pairs, is_taken, in_order=True) or _walked(pairs, is_taken, in_order=False)
 
@@ -206,7 +228,7 @@ def at_one_place(records: Iterable[Record]) -> list[Record]:
     for _, group in groupby(records, key=lambda one: (one.commit_ts, bool(_renamed(one)))):
         steps = list(group)
         told = {pair: one.table for one in steps for pair in _renamed(one)}
-        if steps[0].commit_ts is not None and are_former_names(told):
+        if steps[0].commit_ts is not None and _are_former_names(told):
             steps = [replace(one, position=steps[-1].position) for one in steps]
         found += steps
     return found

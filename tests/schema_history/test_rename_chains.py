@@ -108,6 +108,9 @@ def _classic(*steps: str, feed: TiCDC) -> dict[str, list[int]]:
         # RENAME a TO x, x TO y
         (("a x", "a y"), {"b": [2], "c": [3], "y": [1]}),
         (("a y", "a y"), {"b": [2], "c": [3], "y": [1]}),
+        # the steps themselves, each told under its own new name
+        (("a x", "b a", "x b"), {"a": [2], "b": [1], "c": [3]}),
+        (("a x", "c a", "b c", "x b"), {"a": [3], "b": [1], "c": [2]}),
         # each table is renamed once
         (("a x", "b a"), {"a": [2], "c": [3], "x": [1]}),
         (("b a", "a x"), {"a": [2], "c": [3], "x": [1]}),
