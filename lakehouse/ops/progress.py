@@ -171,13 +171,11 @@ class Counts(msgspec.Struct, frozen=True):
 
 class OpenRun(msgspec.Struct, frozen=True, array_like=True):
     """A run of changes of a keyless table in one partition: its commit_ts, whether a resolved event has ended
-    it, and how many equal halves it had, by hash and side, the first one first. `file`: the offset of the
-    last file with a part of it, where records are files."""
+    it, and how many equal halves it had, by hash and side."""
 
     commit_ts: int
     ended: bool
     halves: dict[str, int]
-    file: int | None = None
 
 
 OpenRuns = dict[str, dict[str, OpenRun]]

@@ -6,8 +6,7 @@ image. Each half is identified by its row id where the feed sends them, else by 
 counts equal halves within one run. A run is one (table, physical table, commit_ts) in one partition, ended by
 another commit_ts of the same table or by a resolved event at or above its commit_ts; one that falls ends all,
 since the changefeed begins again below it. A replay is a run of its own, so it counts from 0 again and
-merges. Files of a storage sink have no resolved event between them: there a run ends where another file
-begins with its first half again, since a sink writes a transaction's rows in one order.
+merges.
 """
 
 import hashlib
@@ -50,20 +49,14 @@ class RunCounter:
 
     def __init__(self, runs: Mapping[str, OpenRun] | None = None) -> None:
         self.runs = {
-            table: OpenRun(run.commit_ts, run.ended, dict(run.halves), run.file)
-            for table, run in (runs or {}).items()
+            table: OpenRun(run.commit_ts, run.ended, dict(run.halves)) for table, run in (runs or {}).items()
         }
 
-    def number(self, table: str, commit_ts: int, half: str, file: int | None = None) -> int:
-        """n of this half: 0 for the first of its kind in the run. `table` names the physical table, `file` is
-        the offset of its file, where records are files.
-        """
+    def number(self, table: str, commit_ts: int, half: str) -> int:
+        """n of this half: 0 for the first of its kind in the run. `table` names the physical table."""
         run = self.runs.get(table)
         if run is None or run.commit_ts != commit_ts or run.ended:
-            run = self.runs[table] = OpenRun(commit_ts, False, {}, file)
-        elif run.file != file:
-            again = half == next(iter(run.halves))
-            run = self.runs[table] = OpenRun(commit_ts, False, {} if again else run.halves, file)
+            run = self.runs[table] = OpenRun(commit_ts, False, {})
         n = run.halves.get(half, 0)
         run.halves[half] = n + 1
         return n
@@ -101,7 +94,7 @@ def with_picked_rows(before: OpenRuns, after: OpenRuns) -> OpenRuns:
             known = runs.get(table)
             if known is not None and known.commit_ts == run.commit_ts and not known.ended:
                 halves = {half: max(n, known.halves.get(half, 0)) for half, n in run.halves.items()}
-                runs[table] = OpenRun(known.commit_ts, False, {**known.halves, **halves}, known.file)
+                runs[table] = OpenRun(known.commit_ts, False, {**known.halves, **halves})
             elif not run.ended and run.commit_ts > (
                 resolved if known is None else max(resolved, known.commit_ts)
             ):

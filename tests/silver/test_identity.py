@@ -14,7 +14,7 @@ from lakehouse.silver.identity import (
     with_picked_rows,
 )
 from lakehouse.spark.silver.columns import OTHER_COLUMNS
-from lakehouse.spark.silver.driver_batch import number_rows, resolved_events
+from lakehouse.spark.silver.driver_batch import resolved_events
 
 TABLE, OTHER = "d\0t\0", "d\0u\0"
 
@@ -89,25 +89,6 @@ def test_another_commit_of_the_table_ends_a_run_and_one_of_another_table_does_no
     assert numbers(counter, 8, table=OTHER) == [0]
     assert numbers(counter, 7) == [2]
     assert numbers(counter, 8, 7, 7) == [0, 0, 1]
-
-
-def test_a_file_that_begins_with_a_runs_first_half_again_is_a_replay_and_any_other_goes_on() -> None:
-    """Between the files of a storage sink no resolved event comes."""
-    events = [
-        {"kind": "change", "topic": "x", "incarnation": "", "partition": 0, "offset": file, "index": index}
-        | {"database": "d", "table": "t", "physical_table": None, "commit_ts": commit_ts, "half": half}
-        | {"position": (0, commit_ts, 1, 0, 0, 0)}
-        for file, halves in enumerate([(6, "yxx"), (7, "xyx"), (7, "xyx"), (7, "yx"), (7, "zx")])
-        for index, (commit_ts, half) in enumerate((halves[0], half) for half in halves[1])
-    ]
-
-    for files, numbered in [
-        (True, "y:0 x:0 x:1 x:0 y:0 x:1 x:0 y:0 x:1 y:1 x:2 z:0 x:3"),
-        (False, "y:0 x:0 x:1 x:0 y:0 x:1 x:2 y:1 x:3 y:2 x:4 z:0 x:5"),
-    ]:
-        runs = number_rows(events[:6], {}, files=files)
-        number_rows(events[6:], runs, files=files)
-        assert " ".join(str(event["row_id"]) for event in events) == numbered
 
 
 def test_a_resolved_event_ends_the_runs_at_or_below_it_alone() -> None:

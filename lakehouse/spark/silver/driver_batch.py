@@ -82,10 +82,8 @@ def transaction_events_of_rows(events: list[Event]) -> TransactionEvents:
     return told
 
 
-def number_rows(events: list[Event], runs: OpenRuns, *, files: bool = False) -> OpenRuns:
-    """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open. `files`: records are
-    files.
-    """
+def number_rows(events: list[Event], runs: OpenRuns) -> OpenRuns:
+    """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open."""
     counters: dict[str, RunCounter] = {}
     for event in sorted(events, key=itemgetter(*RECORD, "index")):
         place = run_place(event["topic"], event["incarnation"], event["partition"])
@@ -100,8 +98,7 @@ def number_rows(events: list[Event], runs: OpenRuns, *, files: bool = False) -> 
                 )
             )
             counter = counters.setdefault(place, RunCounter(runs.get(place)))
-            half, file = f"{event['position'][2]}:{event['half']}", event["offset"] if files else None
-            n = counter.number(table, event["commit_ts"], half, file)
+            n = counter.number(table, event["commit_ts"], f"{event['position'][2]}:{event['half']}")
             event["row_id"] = f"{event['half']}:{n}"
     return {**runs, **{place: counter.runs for place, counter in counters.items()}}
 
@@ -228,10 +225,7 @@ def run_local_batch(
     if FORMATS[feed.format].transactions is not None:
         summary.told, summary.settled = transaction_events_of_rows(events), feed.settled
     runs = runs_before(plan, done)
-    if summary.keyless:
-        runs = number_rows(events, runs, files=FORMATS[feed.format].reads_files)
-    else:
-        runs = resolved_runs(runs, resolved_events(events))
+    runs = number_rows(events, runs) if summary.keyless else resolved_runs(runs, resolved_events(events))
     changes = [event for event in events if event["kind"] == "change"]
     top = highest_known(feed.order, plan, done.top if done else None)
     known = stored_images(log, feed, changes, top, batch=plan.batch) if overlaps(summary, top) else {}

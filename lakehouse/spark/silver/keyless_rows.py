@@ -32,13 +32,10 @@ _ARROW = pa.schema(  # the same in Arrow's words; a row without one of the colum
 )
 
 
-def number_halves(
-    changes: DataFrame, others: DataFrame, runs: OpenRuns, *, files: bool = False
-) -> tuple[DataFrame, OpenRuns]:
+def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tuple[DataFrame, OpenRuns]:
     """The changes of a batch with `row_id` set on keyless halves, and the runs that are open at its end.
 
-    `runs` are those that the batch before left open, by partition: a run goes on across batches. `files`:
-    records are files.
+    `runs` are those that the batch before left open, by partition: a run goes on across batches.
     """
     table = F.concat_ws(
         "\x00", "database", "table", F.coalesce(F.col("physical_table").cast("string"), F.lit(""))
@@ -54,7 +51,7 @@ def number_halves(
     )
     resolved = others.where("kind = 'watermark'").select(*PLACE, "offset", "index", "resolved_ts")
     rows = halves.unionByName(resolved, allowMissingColumns=True)
-    numbered = kept(rows.groupBy(*PLACE).applyInArrow(_number(runs, files), OUT))
+    numbered = kept(rows.groupBy(*PLACE).applyInArrow(_number(runs), OUT))
     state = {
         run_place(row.topic, row.incarnation, row.partition): _RUNS.decode(row.runs)
         for row in numbered.where("runs is not null").collect()
@@ -71,7 +68,7 @@ def number_halves(
     return joined.withColumn("row_id", row_id).drop("n"), {**runs, **state}
 
 
-def _number(runs: OpenRuns, files: bool) -> Callable[[pa.Table], pa.Table]:
+def _number(runs: OpenRuns) -> Callable[[pa.Table], pa.Table]:
     def number(group: pa.Table) -> pa.Table:
         from lakehouse.silver.identity import RunCounter
 
@@ -83,8 +80,7 @@ def _number(runs: OpenRuns, files: bool) -> Callable[[pa.Table], pa.Table]:
             if row["half"] is None:
                 counter.resolved(row["resolved_ts"])
                 continue
-            half, file = f"{row['rank']}:{row['half']}", row["offset"] if files else None
-            n = counter.number(row["name"], row["commit_ts"], half, file)
+            n = counter.number(row["name"], row["commit_ts"], f"{row['rank']}:{row['half']}")
             out.append({**place, **{name: row[name] for name in ("offset", "index", "rank")}, "n": n})
         out.append({**place, "runs": msgspec.json.encode(counter.runs).decode()})
         return pa.Table.from_pylist(out, schema=_ARROW)

@@ -1,5 +1,5 @@
 """CSV of releases that do not split an UPDATE that changes a key (6.5.0 to 6.5.2, 6.6, 7.0): the new image
-alone says nothing of the old key. And rows without a key, which a restarted sink writes again.
+alone says nothing of the old key.
 """
 
 from pathlib import Path
@@ -11,8 +11,7 @@ from lakehouse.discovery.source_checks import source_findings
 from lakehouse.events import RowChange
 from lakehouse.formats.ticdc.storage import decode
 from lakehouse.sources.storage_tree import read_tree
-from tests.support.engine import Memory
-from tests.support.sink_trees import old_layout, schema_file
+from tests.support.sink_trees import old_layout
 from tests.whole_path.test_eight_formats import write_tree
 
 CSV = {"protocol": "csv", "include-commit-ts": "true"}
@@ -83,21 +82,3 @@ def test_doctor_names_the_setting(tmp_path: Path) -> None:
         "1 updates may have changed a key and don't show the old one: incomplete are k.t",
     )
     assert found.fix.startswith("set output-old-value=true")
-
-
-def test_equal_rows_without_a_key_that_come_again_in_the_next_file_are_there_once(tmp_path: Path) -> None:
-    """The only transaction behind the checkpoint that a restart goes back to."""
-    rows = b'"I","t","k",600,1,10\r\n"I","t","k",600,1,10\r\n"I","t","k",600,1,11\r\n'
-    create = "CREATE TABLE `k`.`t` (`a` INT,`b` INT)"
-    files = {
-        "metadata": b'{"checkpoint-ts": 900}',
-        "k/t/meta/schema_400_1.json": schema_file(400, create, "t", "k", "a", "b"),
-        "k/t/400/CDC000001.csv": b'"I","t","k",500,1,10\r\n' + rows,
-        "k/t/400/CDC000002.csv": rows,
-        "k/t/400/CDC000003.csv": rows,
-    }
-    write_tree(tmp_path, files)
-    silver = Memory("ticdc-storage", CSV).add(read_tree(tmp_path, CSV))
-
-    ten, eleven = {"a": 1, "b": 10}, {"a": 1, "b": 11}
-    assert silver.tables((0, 900, 2, 0, 0, 0))["k.t"] == [ten, ten, ten, eleven]

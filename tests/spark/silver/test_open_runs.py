@@ -11,11 +11,8 @@ from lakehouse.ops.records.silver import Done
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.pipeline.try_recording import try_recording
-from tests.support.lakes import engine, quiet, run, shown, write_recording
+from tests.support.lakes import engine, run, shown, write_recording
 from tests.support.open_feed import OpenFeed, T
-from tests.support.sink_trees import schema_file
-from tests.whole_path.test_eight_formats import write_tree
 
 
 @pytest.mark.parametrize("records", [limits.SILVER_BATCH_RECORDS, 0])
@@ -68,24 +65,3 @@ def test_a_changefeed_that_begins_again_is_noticed_by_a_watermark_of_a_batch_bef
 
     assert shown(lake, tmp_path / "shown") == engine(feed.messages)
     assert shown(lake, tmp_path / "shown")["shop.k"] == [{"v": "one"}]
-
-
-@pytest.mark.parametrize("records", [limits.SILVER_BATCH_RECORDS, 0])
-def test_a_file_of_a_sink_that_begins_as_a_transaction_did_is_its_replay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
-) -> None:
-    """No watermark comes between the files of one pass."""
-    monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", records)
-    lake, sink = tmp_path / "lake", tmp_path / "shop"
-    rows = b'"I","k","shop",600,1,10\r\n"I","k","shop",600,1,10\r\n'
-    create = "CREATE TABLE `shop`.`k` (`a` INT,`b` INT)"
-    schema = schema_file(400, create, "k", "shop", "a", "b")
-    files = {f"shop/k/400/CDC{number:06}.csv": rows for number in (1, 2)}
-    write_tree(
-        sink, {"shop/k/meta/schema_400_1.json": schema, **files, "metadata": b'{"checkpoint-ts": 900}'}
-    )
-    options = {"protocol": "csv", "include-commit-ts": "true"}
-
-    try_recording(sink, "ticdc-storage", options, str(lake), "resolved", quiet)
-
-    assert shown(lake, tmp_path / "shown")["shop.k"] == [{"a": 1, "b": 10}] * 2
