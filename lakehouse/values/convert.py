@@ -146,7 +146,9 @@ def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> R
         return _no_rule("the session's time zone is not known")
     if store is None or read is None or (old.family == "geometry" and not _keeps_geometry(new, server)):
         return _no_rule(f"no rule from {old.family} to {new.family}")
-    target = Target(new, server, zone if one_sided and zone else "UTC", bytes_codec(old.charset, server))
+    # TiDB takes an offset in a text to the session's zone
+    is_local = one_sided or (server == "tidb" and new.family != "timestamp")
+    target = Target(new, server, (zone or "") if is_local else "UTC", bytes_codec(old.charset, server))
 
     def steps(value: Any) -> Any:
         try:

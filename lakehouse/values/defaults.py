@@ -144,7 +144,8 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
     store = store_of(column_type)
     if store is None:
         raise NoRule(f"a default of {family}")
-    if family in ("datetime", "timestamp") and isinstance(literal.cell, str) and _OFFSET.search(literal.cell):
+    local = ("date", "time", "datetime", "timestamp") if server == "tidb" else ("datetime", "timestamp")
+    if family in local and isinstance(literal.cell, str) and _OFFSET.search(literal.cell):
         raise NoRule("a literal with a time zone")
     # "tidb" stores numbers by value and rounds, as every server does with a literal; in an integer column
     # MariaDB rounds a quoted one too. As text a number is what its server prints

@@ -427,3 +427,15 @@ def test_tidb_reads_texts_as_dates_and_times(new: str) -> None:
     }
 
     assert {text: value.removesuffix("Z") for text, value in found.items()} == expected
+
+
+def test_tidb_takes_an_offset_in_a_text_to_the_zone_of_the_session() -> None:
+    text, old = "2024-01-02 03:04:05+01:00", parse_type("varchar(60)")
+
+    def stored(new: str, zone: str | None) -> object:
+        return convert(text, old, parse_type(new), server="tidb", zone=zone)
+
+    assert stored("datetime", "Asia/Shanghai") == "2024-01-02 10:04:05"
+    assert stored("time", "-05:00") == "21:04:05"
+    assert stored("timestamp", "Asia/Shanghai") == "2024-01-02 02:04:05Z"
+    assert stored("datetime", None) is stored("date", None) is UNKNOWABLE

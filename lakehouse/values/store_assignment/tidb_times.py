@@ -11,6 +11,7 @@ import string
 from datetime import UTC, datetime, timedelta, timezone
 from typing import NamedTuple
 
+from lakehouse.values.server_value import NoRule
 from lakehouse.values.temporal import (
     MAX_DURATION,
     ZERO,
@@ -57,7 +58,7 @@ class _Parts(NamedTuple):
 
 def read_moment(text: str, digits: int, zone: str) -> Moment:
     """The date and time of a text, local to the session's `zone`, with so many fraction digits; ZERO of one
-    that is none.
+    that is none. NoRule where its offset from UTC needs a zone, and that is "".
     """
     parts = _absorbed(_taken_apart(text))
     if len(parts.numbers) == 1:
@@ -179,6 +180,8 @@ def _moved(moment: Moment, carry: bool, offset: re.Match[str] | None, zone: str)
     shift = 0 if moment.year else _CALENDAR_CYCLE
     try:
         found = datetime(*moment._replace(year=moment.year + shift)) + timedelta(seconds=carry)
+        if offset is not None and not zone:
+            raise NoRule("the session's time zone is not known")
         if offset is not None:
             hours, minutes = int(offset[2] or 0), int(offset[4] or 0)
             if hours * 60 + minutes > 14 * 60 or minutes > 59 or (offset[1] == "-" and not hours + minutes):
