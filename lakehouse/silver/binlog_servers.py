@@ -243,13 +243,9 @@ def change_text(source: str, change: ServerChange) -> str:
             f"{change.topic}/{change.partition} offset {change.offset} on), each with a binlog of its own: "
             "their rows stand in no order, and no checkpoint holds for all of them"
         )
-    ids = (
-        f"server id {change.server}"
-        if (change.was or -1) < 0
-        else (f"server id {change.was} → {change.server}")
-    )
-    if change.server < 0:
-        ids = "a snapshot below what came before it"
+    was = "" if (change.was or -1) < 0 else f"{change.was} → "
+    is_snapshot = change.server < 0
+    ids = "a snapshot below what came before it" if is_snapshot else f"server id {was}{change.server}"
     return (
         f"the upstream's binlog changed servers at {change.topic}/{change.partition} offset {change.offset} "
         f"({ids}, file {change.base} {change.number}): rows since may be out of order; "
