@@ -39,6 +39,12 @@ SERVER_RULES = [
         1234567890.5,
         {"mysql": 1234567890.5, "mariadb": 1234567890.5, "tidb": 9999999.99},
     ),
+    (
+        "double",
+        "double(9,2)",
+        10000000.25,
+        {"mysql": 10000000.25, "mariadb": 10000000.25, "tidb": 9999999.99},
+    ),
     ("varchar(9)", "int", "1.9", {"mysql": 2, "mariadb": 1, "tidb": 2}),
     ("varchar(9)", "int", "2.5e1x", {"mysql": 25, "mariadb": 2, "tidb": 25}),
     (

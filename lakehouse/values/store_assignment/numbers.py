@@ -78,7 +78,7 @@ def store_real(cell: Cell, target: Target) -> float:
     if column.length is not None and column.scale is not None:
         is_copied = type(cell) is (float if column.family == "double" else Single) and not column.unsigned
         clipped = _to_scale(number, column.length, column.scale)
-        beyond = is_copied and target.server != "tidb" and abs(number) > abs(clipped) + 1
+        beyond = is_copied and target.server != "tidb" and abs(number - clipped) > 0.51 / 10.0**column.scale
         number = round(number, column.scale) if beyond else clipped
     if column.unsigned:
         number = max(number, 0.0)
