@@ -26,7 +26,7 @@ class Round:
 
     def __init__(self, world: World, chance: random.Random, kills: int, rows_per_second: int) -> None:
         self.world, self.chance, self.kills, self.rows_per_second = world, chance, kills, rows_per_second
-        self.killed = {"snapshot": 0, "run": 0, "broker": 0}
+        self.killed = {"snapshot": 0, "run": 0, "broker": 0, "connector": 0}
 
     def play(self) -> None:
         """Kill until enough has died, then let the snapshot come to its end."""
@@ -38,6 +38,7 @@ class Round:
             with self.world.broker_killed():
                 self.killed["snapshot"] += kill(snapshot)
             self.killed["broker"] += 1
+            self.killed["connector"] += self.world.feed.kill()
             if number % 2:
                 self.killed["run"] += kill(run)
                 run = self._run()
@@ -63,13 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=3, help="a round")
     parser.add_argument("--pause", type=float, default=0.2, help="seconds between two transactions")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--debezium", action="store_true", help="a real connector, killed as well, streams the feed"
+    )
     given = parser.parse_args(arguments)
     with (
         tempfile.TemporaryDirectory(prefix="lakehouse-adopt-") as folder,
         start_mariadb(Path(folder) / "server", *BINLOG) as server,
         start_broker(Path(folder) / "broker") as broker,
     ):
-        world = World(Path(folder), server, broker, tables=given.tables, rows=given.rows)
+        world = World(Path(folder), server, broker, tables=given.tables, rows=given.rows, real=given.debezium)
         world.busy.large = 2000
         world.busy.transact()
         world.run()

@@ -1,4 +1,7 @@
-"""A server with tables full of rows, its writer, the feed of the changes in a broker, and the commands."""
+"""A server with tables full of rows, its writer, the feed of the changes in a broker, and the commands.
+
+The feed is our encoder's, or a real connector's.
+"""
 
 import os
 import random
@@ -24,6 +27,7 @@ from lakehouse.spark.pipeline.run import runs
 from lakehouse.spark.pipeline.snapshot_tables import Asked, snapshot_tables
 from lakehouse.spark.source import Source, source_of
 from lakehouse.spark.verification.looks import Compared, Options
+from tests.adopt.feed import Encoded, Streamed
 from tests.servers.mariadb import MariaDb
 from tests.support.busy_server import BusyServer
 from tests.support.lakes import quiet
@@ -42,18 +46,23 @@ COMMAND = "from lakehouse.cli.main import main\nmain()\n"
 
 
 class World:
-    """The tables, their feed, and the lake."""
+    """The tables, their feed, and the lake. `real`: a connector streams the feed."""
 
-    def __init__(self, folder: Path, server: MariaDb, broker: Broker, *, tables: int, rows: int) -> None:
+    def __init__(
+        self, folder: Path, server: MariaDb, broker: Broker, *, tables: int, rows: int, real: bool = False
+    ) -> None:
         self.folder, self.server, self.broker = folder, server, broker
         names = [f"item_{number}" for number in range(tables - 2)]
         self.busy = BusyServer(server.port, 1, 50, ["pair", *names, BIG])
         self.busy.run("CREATE DATABASE IF NOT EXISTS elsewhere")
         self._fill(rows)
+        self.feed = Streamed(self.busy, folder / "connector", server.port) if real else Encoded(self.busy)
+        self._waited = self._waits()
         (folder / "configs/sources").mkdir(parents=True)
         (folder / "configs/sources/shop.yml").write_text(
-            f"format: debezium\nkafka:\n  bootstrap_servers: {broker.bootstrap}\n  topic_pattern: 's\\..*'\n"
-            f"tables: auto\ndatabase:\n  host: 127.0.0.1\n  port: {server.port}\n  user: root\n  tls: off\n"
+            f"format: debezium\nkafka:\n  bootstrap_servers: {broker.bootstrap}\n"
+            f"  topic_pattern: '{self.feed.topics}'\noptions: {self.feed.options}\ntables: auto\n"
+            f"database:\n  host: 127.0.0.1\n  port: {server.port}\n  user: root\n  tls: off\n"
         )
         self.lake = folder / "lake"
 
@@ -72,10 +81,10 @@ class World:
 
     def send(self) -> None:
         """Send what the feed has to tell; what a broker that died did not confirm is sent again."""
-        while told := list(self.busy.messages):
+        while told := self.feed.told():
             with suppress(EnvironmentError_):
                 produce(told, self.broker.bootstrap)
-                del self.busy.messages[: len(told)]
+                self.feed.forget(len(told))
 
     def statement(self, number: int) -> None:
         """DDL on tables of another database."""
@@ -147,7 +156,9 @@ class World:
         return len(list((self.lake / "bronze/shop/_delta_log").glob("*.json")))
 
     def run(self) -> None:
-        """Run all layers on what has been sent, here."""
+        """Run all layers on all that has happened, here."""
+        self.send()
+        self.feed.catch_up()
         self.send()
         every = ("bronze", "silver", "gold")
         list(runs(load(self.folder / "configs"), every, True, (), lake=str(self.lake), progress=quiet))
@@ -176,7 +187,10 @@ class World:
         return {f"{one.database}.{one.table}": one.why for one in manifest.tables if one.state != "exact"}
 
     def waits(self) -> dict[str, int]:
-        """How often somebody has waited for a lock."""
+        """How often somebody has waited for a lock since the feed began."""
+        return {name: number - self._waited[name] for name, number in self._waits().items()}
+
+    def _waits(self) -> dict[str, int]:
         names = "'Innodb_row_lock_waits', 'Table_locks_waited'"
         self.busy.cursor.execute(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})")
         return {name: int(value) for name, value in self.busy.cursor.fetchall()}
