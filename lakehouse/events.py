@@ -35,6 +35,8 @@ SNAPSHOT_FLAG, TABLE_SNAPSHOT, SETTLED = "snapshot=table", "table", "settled"
 INCREMENTAL = "snapshot=incremental"
 # the flag of a row whose feed sends no deletes
 DELETES_HIDDEN = "deletes_hidden"
+# the flag of a row without a key that may have been written again, by a sink that was restarted
+WRITTEN_AGAIN = "written_again"
 # flags of TiCDC's rows whose message says that their table has no handle key, or no primary key
 NO_HANDLE, NO_PRIMARY_KEY = "no_handle", "no_primary_key"
 MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)

@@ -14,7 +14,14 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from lakehouse.ddl_effects import Clear
-from lakehouse.events import DELETES_HIDDEN, INCREMENTAL, NO_HANDLE, NO_PRIMARY_KEY, Position
+from lakehouse.events import (
+    DELETES_HIDDEN,
+    INCREMENTAL,
+    NO_HANDLE,
+    NO_PRIMARY_KEY,
+    WRITTEN_AGAIN,
+    Position,
+)
 from lakehouse.fold.continuity import Claim, Form, form_of
 from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
@@ -31,6 +38,7 @@ NO_DELETES = "the feed sends no deletes: rows that are gone may still be there"
 KEY_GONE = "rows say that the table has no key: a statement that dropped it is not in the feed"
 SENT_AGAIN = "rows of a snapshot beside the stream may be there already: the table has no key to tell them by"
 SENT_TWICE = "a snapshot was begun again at its place: no key tells which rows are there twice"
+IN_TWO_FILES = "two files begin with equal rows of one transaction: a restarted sink may have sent it twice"
 # what the flags of a table's first and last row begin with
 _ENDS_OF_SNAPSHOT = ("snapshot=first", "snapshot=last")
 LATER_ROWS = "rows of a snapshot that did not empty the table may be of a later time than their place"
@@ -156,6 +164,8 @@ class ChangeReader:
                 problems.add(OLD_ROW_STAYS)
             if DELETES_HIDDEN in change.flags:
                 problems.add(NO_DELETES)
+            if WRITTEN_AGAIN in change.flags:
+                problems.add(IN_TWO_FILES)
             if change.flags and self._has_lost_key(change):
                 problems.add(KEY_GONE)
             if self._is_beside_stream(change):

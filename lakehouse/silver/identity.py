@@ -6,7 +6,9 @@ image. Each half is identified by its row id where the feed sends them, else by 
 counts equal halves within one run. A run is one (table, physical table, commit_ts) in one partition, ended by
 another commit_ts of the same table or by a resolved event at or above its commit_ts; one that falls ends all,
 since the changefeed begins again below it. A replay is a run of its own, so it counts from 0 again and
-merges.
+merges. Files of a storage sink have no resolved event between them: a file that begins with its run's first
+half again may be a replay, or the rest of a transaction that was cut. Its rows are counted, and the half has
+the flag WRITTEN_AGAIN.
 """
 
 import hashlib
@@ -51,15 +53,21 @@ class RunCounter:
         self.runs = {
             table: OpenRun(run.commit_ts, run.ended, dict(run.halves)) for table, run in (runs or {}).items()
         }
+        self._files: dict[str, int | None] = {}  # none lies in two batches
 
-    def number(self, table: str, commit_ts: int, half: str) -> int:
-        """n of this half: 0 for the first of its kind in the run. `table` names the physical table."""
-        run = self.runs.get(table)
+    def number(self, table: str, commit_ts: int, half: str, file: int | None = None) -> tuple[int, bool]:
+        """n of this half, 0 for the first of its kind in the run, and whether its file may be a replay.
+        `table` names the physical table, `file` is the offset of its file, where records are files.
+        """
+        run, again = self.runs.get(table), False
         if run is None or run.commit_ts != commit_ts or run.ended:
             run = self.runs[table] = OpenRun(commit_ts, False, {})
+        elif self._files.get(table) != file:
+            again = half == next(iter(run.halves))
+        self._files[table] = file
         n = run.halves.get(half, 0)
         run.halves[half] = n + 1
-        return n
+        return n, again
 
     def resolved(self, resolved_ts: int) -> None:
         """A resolved event ends every run at or below it, and every run where it is below the last one."""

@@ -184,7 +184,8 @@ class World:
         """What the newest manifest says of the tables that are not exact."""
         manifest = OpsLog(spark, Lake(str(self.lake)), "shop").load().last(Manifest)
         assert manifest is not None
-        return {f"{one.database}.{one.table}": one.why for one in manifest.tables if one.state != "exact"}
+        open_ = (one for one in manifest.tables if one.state not in ("exact", "retired"))
+        return {f"{one.database}.{one.table}": one.why for one in open_}
 
     def waits(self) -> dict[str, int]:
         """How often somebody has waited for a lock since the feed began."""

@@ -4,7 +4,7 @@
 
 import pytest
 
-from lakehouse.events import RowChange
+from lakehouse.events import WRITTEN_AGAIN, RowChange
 from lakehouse.ops.progress import OpenRun, run_place
 from lakehouse.silver.identity import (
     RunCounter,
@@ -14,7 +14,7 @@ from lakehouse.silver.identity import (
     with_picked_rows,
 )
 from lakehouse.spark.silver.columns import OTHER_COLUMNS
-from lakehouse.spark.silver.driver_batch import resolved_events
+from lakehouse.spark.silver.driver_batch import number_rows, resolved_events
 
 TABLE, OTHER = "d\0t\0", "d\0u\0"
 
@@ -40,7 +40,7 @@ def change(op: str, key_names: tuple[str, ...] = ()) -> RowChange:
 
 
 def numbers(counter: RunCounter, *commits: int, table: str = TABLE, half: str = "1:x") -> list[int]:
-    return [counter.number(table, commit, half) for commit in commits]
+    return [counter.number(table, commit, half)[0] for commit in commits]
 
 
 def test_an_update_of_a_row_without_a_key_is_its_old_image_as_a_delete_and_its_new_one_as_an_insert() -> None:
@@ -89,6 +89,25 @@ def test_another_commit_of_the_table_ends_a_run_and_one_of_another_table_does_no
     assert numbers(counter, 8, table=OTHER) == [0]
     assert numbers(counter, 7) == [2]
     assert numbers(counter, 8, 7, 7) == [0, 0, 1]
+
+
+def test_a_file_that_begins_with_a_runs_first_half_again_may_be_a_replay() -> None:
+    """Between the files of a storage sink no resolved event comes."""
+    events = [
+        {"kind": "change", "topic": "x", "incarnation": "", "partition": 0, "offset": file, "index": index}
+        | {"database": "d", "table": "t", "physical_table": None, "commit_ts": commit_ts, "half": half}
+        | {"position": (0, commit_ts, 1, 0, 0, 0), "flags": None}
+        for file, halves in enumerate([(6, "yxx"), (7, "xyx"), (7, "xyx"), (7, "yx"), (7, "zx")])
+        for index, (commit_ts, half) in enumerate((halves[0], half) for half in halves[1])
+    ]
+    for files, flagged in [(True, [6]), (False, [])]:
+        told = [dict(event) for event in events]
+        runs = number_rows(told[:6], {}, files=files)
+        number_rows(told[6:], runs, files=files)
+        assert " ".join(str(event["row_id"]) for event in told) == (
+            "y:0 x:0 x:1 x:0 y:0 x:1 x:2 y:1 x:3 y:2 x:4 z:0 x:5"
+        )
+        assert [number for number, event in enumerate(told) if event["flags"] == [WRITTEN_AGAIN]] == flagged
 
 
 def test_a_resolved_event_ends_the_runs_at_or_below_it_alone() -> None:

@@ -345,6 +345,14 @@ class StoredFile(NamedTuple):
     low: int
 
 
+class _Line(NamedTuple):
+    """A row of a file, with the first half of its change: whether it is an insert, and the image."""
+
+    ts: int
+    text: bytes
+    half: tuple[bool, object]
+
+
 def storage_tree(events: Iterable[Event], protocol: str) -> dict[str, bytes]:
     """The files of a storage sink, by path. A DDL's event says the shape after it as `shape`, where the table
     lives on.
@@ -357,7 +365,7 @@ def storage_tree(events: Iterable[Event], protocol: str) -> dict[str, bytes]:
 
 def storage_files(events: Iterable[Event], protocol: str) -> Iterator[StoredFile]:
     """The schema files and the data files, in the order in which a sink writes them in each folder."""
-    rows: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+    rows: dict[str, list[_Line]] = defaultdict(list)
     versions: dict[tuple[str, str], int] = {}
     for event in events:
         name, ts = (event.get("schema", ""), event.get("table") or ""), event["commit_ts"]
@@ -368,12 +376,25 @@ def storage_files(events: Iterable[Event], protocol: str) -> Iterator[StoredFile
         elif event["kind"] == "row":
             shape = event["shape"]
             line = csv_row(event, shape) if protocol == "csv" else canal_json(event, shape) + b"\r\n"
-            rows[f"{name[0]}/{name[1]}/{versions[name]}/2026-11-21"].append((ts, line))
+            rows[f"{name[0]}/{name[1]}/{versions[name]}/2026-11-21"].append(
+                _Line(ts, line, (event.get("before") is None, event.get("before") or event["after"]))
+            )
     for folder, lines in rows.items():
-        for number, start in enumerate(range(0, len(lines), 3), 1):
-            part = lines[start : start + 3]
+        for number, part in enumerate(_parts(lines), 1):
             path = f"{folder}/CDC{number:020}.{'csv' if protocol == 'csv' else 'json'}"
-            yield StoredFile(path, b"".join(line for _, line in part), part[0][0])
+            yield StoredFile(path, b"".join(line.text for line in part), part[0].ts)
+
+
+def _parts(lines: list[_Line]) -> Iterator[list[_Line]]:
+    """Three rows a file; but none begins as its transaction did, which would look like a replay."""
+    begun, part = {line.ts: line.half for line in reversed(lines)}, list[_Line]()
+    for line in lines:
+        if len(part) >= 3 and not (part[-1].ts == line.ts and begun[line.ts] == line.half):
+            yield part
+            part = []
+        part.append(line)
+    if part:
+        yield part
 
 
 def storage_heads(files: Iterable[StoredFile], checkpoint: int) -> dict[str, bytes]:

@@ -20,6 +20,7 @@ from lakehouse.events import (
     SNAPSHOT_FLAG,
     SNAPSHOT_TOPIC,
     TABLE_SNAPSHOT,
+    WRITTEN_AGAIN,
     Message,
     Position,
     RowChange,
@@ -29,7 +30,7 @@ from lakehouse.events import (
 from lakehouse.fold.continuity import Breaks
 from lakehouse.fold.row_edits import Change
 from lakehouse.fold.upcast import Upstream
-from lakehouse.formats import order_of
+from lakehouse.formats import FORMATS, order_of
 from lakehouse.formats.debezium.records import transaction_end
 from lakehouse.formats.debezium.transactions import transaction_row
 from lakehouse.formats.wire_json import nests_too_deep
@@ -75,6 +76,7 @@ class Memory:
         self.times: dict[Any, int | None] = {}
         self.marks: dict[tuple[str, int], Position] = {}
         self.runs: dict[tuple[str, int], RunCounter] = {}
+        self.file: int | None = None
         self.dead: list[Any] = []
         self.aligners: dict[tuple[str, int], Aligner] = {}
         self.transactions: Transactions | None = None
@@ -103,6 +105,7 @@ class Memory:
                 told.row(row.flags, row.position)
                 if not row.flags:
                     told.row_without_change(*row[:3])
+            self.file = message.offset if FORMATS[self.format].reads_files else None
             self._event((message.topic, message.partition), event)
         self.transactions = advance(self.transactions, told, settled=True)
         return self
@@ -174,7 +177,10 @@ class Memory:
             half = f"{change.position[2]}:{image_hash(image)}"
             table = f"{change.database}.{change.table}.{change.physical_table}"
             run = self.runs.setdefault(place, RunCounter())
-            row_id = f"{half}:{run.number(table, change.commit_ts or 0, half)}"
+            n, again = run.number(table, change.commit_ts or 0, half, self.file)
+            row_id = f"{half}:{n}"
+            if again:
+                change = msgspec.structs.replace(change, flags=(*change.flags, WRITTEN_AGAIN))
         where = () if self.tidb else place
         physical = None if change.key else change.physical_table
         self.changes.setdefault(

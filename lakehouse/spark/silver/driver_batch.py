@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from lakehouse.events import Position, position_struct
+from lakehouse.events import WRITTEN_AGAIN, Position, position_struct
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
 from lakehouse.ops.records.silver import Done, Planned
@@ -82,8 +82,10 @@ def transaction_events_of_rows(events: list[Event]) -> TransactionEvents:
     return told
 
 
-def number_rows(events: list[Event], runs: OpenRuns) -> OpenRuns:
-    """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open."""
+def number_rows(events: list[Event], runs: OpenRuns, *, files: bool = False) -> OpenRuns:
+    """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open. `files`: records are
+    files.
+    """
     counters: dict[str, RunCounter] = {}
     for event in sorted(events, key=itemgetter(*RECORD, "index")):
         place = run_place(event["topic"], event["incarnation"], event["partition"])
@@ -98,8 +100,11 @@ def number_rows(events: list[Event], runs: OpenRuns) -> OpenRuns:
                 )
             )
             counter = counters.setdefault(place, RunCounter(runs.get(place)))
-            n = counter.number(table, event["commit_ts"], f"{event['position'][2]}:{event['half']}")
+            half, file = f"{event['position'][2]}:{event['half']}", event["offset"] if files else None
+            n, again = counter.number(table, event["commit_ts"], half, file)
             event["row_id"] = f"{event['half']}:{n}"
+            if again:
+                event["flags"] = [*(event["flags"] or ()), WRITTEN_AGAIN]
     return {**runs, **{place: counter.runs for place, counter in counters.items()}}
 
 
@@ -225,7 +230,10 @@ def run_local_batch(
     if FORMATS[feed.format].transactions is not None:
         summary.told, summary.settled = transaction_events_of_rows(events), feed.settled
     runs = runs_before(plan, done)
-    runs = number_rows(events, runs) if summary.keyless else resolved_runs(runs, resolved_events(events))
+    if summary.keyless:
+        runs = number_rows(events, runs, files=FORMATS[feed.format].reads_files)
+    else:
+        runs = resolved_runs(runs, resolved_events(events))
     changes = [event for event in events if event["kind"] == "change"]
     top = highest_known(feed.order, plan, done.top if done else None)
     known = stored_images(log, feed, changes, top, batch=plan.batch) if overlaps(summary, top) else {}

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.events import WRITTEN_AGAIN
 from lakehouse.ops.progress import OpenRun, OpenRuns, run_place
 from lakehouse.spark.session import kept
 from lakehouse.spark.silver.columns import PLACE
@@ -16,7 +17,7 @@ from lakehouse.spark.silver.columns import PLACE
 _RUNS = msgspec.json.Decoder(dict[str, OpenRun])
 OUT = (
     "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n "
-    "bigint, runs string"
+    "bigint, again boolean, runs string"
 )
 _ARROW = pa.schema(  # the same in Arrow's words; a row without one of the columns has null there
     [
@@ -27,15 +28,19 @@ _ARROW = pa.schema(  # the same in Arrow's words; a row without one of the colum
         ("index", pa.int32()),
         ("rank", pa.int64()),
         ("n", pa.int64()),
+        ("again", pa.bool_()),
         ("runs", pa.string()),
     ]
 )
 
 
-def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tuple[DataFrame, OpenRuns]:
+def number_halves(
+    changes: DataFrame, others: DataFrame, runs: OpenRuns, *, files: bool = False
+) -> tuple[DataFrame, OpenRuns]:
     """The changes of a batch with `row_id` set on keyless halves, and the runs that are open at its end.
 
-    `runs` are those that the batch before left open, by partition: a run goes on across batches.
+    `runs` are those that the batch before left open, by partition: a run goes on across batches. `files`:
+    records are files.
     """
     table = F.concat_ws(
         "\x00", "database", "table", F.coalesce(F.col("physical_table").cast("string"), F.lit(""))
@@ -51,7 +56,7 @@ def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tupl
     )
     resolved = others.where("kind = 'watermark'").select(*PLACE, "offset", "index", "resolved_ts")
     rows = halves.unionByName(resolved, allowMissingColumns=True)
-    numbered = kept(rows.groupBy(*PLACE).applyInArrow(_number(runs), OUT))
+    numbered = kept(rows.groupBy(*PLACE).applyInArrow(_number(runs, files), OUT))
     state = {
         run_place(row.topic, row.incarnation, row.partition): _RUNS.decode(row.runs)
         for row in numbered.where("runs is not null").collect()
@@ -65,10 +70,12 @@ def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tupl
     row_id = F.when(F.col("half").isNotNull(), F.concat_ws(":", "half", F.col("n").cast("string"))).otherwise(
         F.col("row_id")
     )
-    return joined.withColumn("row_id", row_id).drop("n"), {**runs, **state}
+    flags = F.when(F.col("again"), F.array_append(F.coalesce("flags", F.array()), F.lit(WRITTEN_AGAIN)))
+    flagged = joined.withColumn("flags", flags.otherwise(F.col("flags")))
+    return flagged.withColumn("row_id", row_id).drop("n", "again"), {**runs, **state}
 
 
-def _number(runs: OpenRuns) -> Callable[[pa.Table], pa.Table]:
+def _number(runs: OpenRuns, files: bool) -> Callable[[pa.Table], pa.Table]:
     def number(group: pa.Table) -> pa.Table:
         from lakehouse.silver.identity import RunCounter
 
@@ -80,8 +87,10 @@ def _number(runs: OpenRuns) -> Callable[[pa.Table], pa.Table]:
             if row["half"] is None:
                 counter.resolved(row["resolved_ts"])
                 continue
-            n = counter.number(row["name"], row["commit_ts"], f"{row['rank']}:{row['half']}")
-            out.append({**place, **{name: row[name] for name in ("offset", "index", "rank")}, "n": n})
+            half, file = f"{row['rank']}:{row['half']}", row["offset"] if files else None
+            n, again = counter.number(row["name"], row["commit_ts"], half, file)
+            at = {name: row[name] for name in ("offset", "index", "rank")}
+            out.append({**place, **at, "n": n, "again": again})
         out.append({**place, "runs": msgspec.json.encode(counter.runs).decode()})
         return pa.Table.from_pylist(out, schema=_ARROW)
 

@@ -57,7 +57,7 @@ def run_spark_batch(
         runs = runs_before(plan, done)
         top = highest_known(feed.order, plan, done.top if done else None)
         if summary.keyless:
-            changes, runs = number_halves(changes, others, runs)
+            changes, runs = number_halves(changes, others, runs, files=FORMATS[feed.format].reads_files)
         elif feed.order == "tidb" and summary.counts["watermarks"]:
             runs = resolved_runs(runs, resolved_events(resolved_rows(others, runs)))
         hashes = (row.hashes for row in books)

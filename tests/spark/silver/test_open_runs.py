@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from lakehouse.fold.row_edits import IN_TWO_FILES
 from lakehouse.ops.records.silver import Done
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
-from tests.support.lakes import engine, run, shown, write_recording
+from lakehouse.spark.pipeline.try_recording import try_recording
+from tests.support.lakes import engine, quiet, run, shown, write_recording
 from tests.support.open_feed import OpenFeed, T
+from tests.support.sink_trees import schema_file
+from tests.whole_path.test_eight_formats import write_tree
 
 
 @pytest.mark.parametrize("records", [limits.SILVER_BATCH_RECORDS, 0])
@@ -65,3 +69,31 @@ def test_a_changefeed_that_begins_again_is_noticed_by_a_watermark_of_a_batch_bef
 
     assert shown(lake, tmp_path / "shown") == engine(feed.messages)
     assert shown(lake, tmp_path / "shown")["shop.k"] == [{"v": "one"}]
+
+
+@pytest.mark.parametrize("records", [limits.SILVER_BATCH_RECORDS, 0])
+def test_a_file_of_a_sink_that_begins_as_a_transaction_did_may_be_its_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    """No watermark comes between the files of one pass."""
+    monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", records)
+    lake, sink = tmp_path / "lake", tmp_path / "shop"
+    files = {
+        f"shop/{table}/meta/schema_400_1.json": schema_file(
+            400, f"CREATE TABLE `shop`.`{table}` (`a` INT,`b` INT)", table, "shop", "a", "b"
+        )
+        for table in "kc"
+    }
+    for number, b in ((1, 10), (2, 10), (3, 11)):
+        files[f"shop/k/400/CDC{number:06}.csv"] = f'"I","k","shop",600,1,{min(b, 10)}\r\n'.encode()
+        files[f"shop/c/400/CDC{number:06}.csv"] = f'"I","c","shop",600,1,{b + number}\r\n'.encode()
+    write_tree(sink, {**files, "metadata": b'{"checkpoint-ts": 900}'})
+    options = {"protocol": "csv", "include-commit-ts": "true"}
+
+    result = try_recording(sink, "ticdc-storage", options, str(lake), "resolved", quiet)
+
+    assert {one["table"]: (one["state"], one["why"]) for one in result["tables"]} == {
+        "shop.k": ("incomplete", IN_TWO_FILES),
+        "shop.c": ("exact", None),
+    }
+    assert shown(lake, tmp_path / "shown")["shop.k"] == [{"a": 1, "b": 10}] * 3
