@@ -8,6 +8,7 @@ that of Python workers together. A case whose memory follows its size shows it a
 """
 
 import argparse
+import base64
 import json
 import os
 import subprocess
@@ -73,9 +74,16 @@ def equal_rows(count: int) -> Iterator[Event]:
 
 
 def large_rows(count: int) -> Iterator[Event]:
-    """Few rows of many bytes."""
-    body = "x" * 60_000
-    return (row(100 + n, f'{ID.format(n + 2)},"v":{{"t":252,"f":1,"v":"{n}{body}"}}') for n in range(count))
+    """Few rows of many bytes, which the feed sends as base64."""
+    body = "eHh4" * 20_000
+    return (
+        row(100 + n, f'{ID.format(n + 2)},"v":{{"t":252,"f":64,"v":"{_base64(n)}{body}"}}')
+        for n in range(count)
+    )
+
+
+def _base64(n: int) -> str:
+    return base64.b64encode(f"{n:06}".encode()).decode()
 
 
 def ddl_storm(count: int) -> Iterator[Event]:

@@ -10,7 +10,29 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+# a worker hands back so many rows at once, or what it has made of so many bytes
+OUT_ROWS, OUT_BYTES = 8192, 16 * 1024 * 1024
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Metered:
+    """Batches that a worker takes; `is_much` once they had OUT_BYTES since it was asked last and said so."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches, self._bytes = batches, 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self._bytes += batch.nbytes
+            yield batch
+
+    @property
+    def is_much(self) -> bool:
+        """Whether what was made of them is to be handed back."""
+        if self._bytes < OUT_BYTES:
+            return False
+        self._bytes = 0
+        return True
 
 
 def rows_frame(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: StructType) -> DataFrame:

@@ -23,6 +23,9 @@ from lakehouse.jvm.class_archive import archive_options
 from lakehouse.jvm.jars import spark_jars
 from lakehouse.jvm.java import java_home
 
+# a batch of Arrow has at most so many rows, or fewer of about so many bytes together
+ARROW_ROWS = 10_000
+ARROW_BYTES = 64 * 1024 * 1024
 _LOG = Path(__file__).with_name("log4j2.properties")
 
 # Measured on two cores, CPU seconds to start, append ten times, merge and read five times, all small and
@@ -36,7 +39,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
     # the largest number means no limit: with any other Spark measures each column again after every row
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
@@ -47,6 +50,9 @@ _SETTINGS = {
     # of a window Spark holds so many rows (4,096 by default) outside of the memory that it manages: rows with
     # large images fill the heap. What is beyond can be spilled
     "spark.sql.windowExec.buffer.in.memory.threshold": "64",
+    # so many rows are read at once (4,096 by default), which fill the heap where they are large; to read
+    # 600,000 narrow ones took the same CPU seconds with 64 as with 4,096
+    "spark.sql.parquet.columnarReaderBatchSize": "64",
     "spark.python.daemon.module": "lakehouse.spark.pipeline.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -160,6 +166,28 @@ def many_rows(spark: SparkSession) -> Iterator[None]:
     finally:
         for name, (few, _) in _BY_ROWS.items():
             spark.conf.set(name, few)
+
+
+def arrow_rows_of(mean: float) -> int:
+    """How many rows of `mean` bytes are handed to a Python worker at once."""
+    return max(1, min(ARROW_ROWS, int(ARROW_BYTES / max(mean, 1))))
+
+
+@contextmanager
+def arrow_batches(spark: SparkSession, rows: int) -> Iterator[None]:
+    """At most so many rows for a Python worker at once, where the platform lets it be set: rows may be files
+    of 64 MB.
+    """
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    if rows >= ARROW_ROWS or not capabilities(spark).persist:
+        yield
+        return
+    before = spark.conf.get(name)
+    spark.conf.set(name, str(rows))
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 def get_session(*, app: str = "lakehouse") -> SparkSession:

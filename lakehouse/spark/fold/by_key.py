@@ -37,7 +37,7 @@ from lakehouse.fold.row_edits import (
 from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Carrier, Row, RowMover
 from lakehouse.lineage import Lineage, StepIndex, key_ids
-from lakehouse.spark.arrow import Worker
+from lakehouse.spark.arrow import OUT_ROWS, Metered, Worker
 from lakehouse.spark.change_log.changes import position_literal
 from lakehouse.spark.fold.deltas import Piece, decode_row, encode_key, encode_row, hint_of
 from lakehouse.spark.fold.net_rows import Told, net_group
@@ -47,7 +47,6 @@ from lakehouse.spark.fold.typed_rows import Typing
 OTHER_KEY = "the key of a row's image is not silver's"
 PLAIN = "_plain"
 _READ = ("key", PLAIN, "op", "before", "after", "encoding")
-_ROWS = 8192
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
 Outcome = tuple[str, Row]
 # key, plain, op, before, after, encoding, and where its position and flags are
@@ -81,17 +80,17 @@ def key_worker(piece: Piece, whole: frozenset[int], typing: Typing) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.spark.fold.by_key import KeyFold, OtherKey
 
-        fold, typer = KeyFold(piece, whole), typing.typer()
+        fold, typer, read = KeyFold(piece, whole), typing.typer(), Metered(batches)
         outcomes: list[Outcome] = []
         try:
-            for outcome in fold.rows(batches):
+            for outcome in fold.rows(read):
                 outcomes.append(outcome)
-                if len(outcomes) == _ROWS:
+                if len(outcomes) == OUT_ROWS or read.is_much:
                     yield typer.batch(outcomes)
                     outcomes = []
         except OtherKey:
             fold.notes = {note(OTHER_KEY)}
-            for _ in batches:
+            for _ in read:
                 pass  # Spark waits until all of them are taken
         yield typer.batch([*outcomes, *((kind, {}) for kind in sorted(fold.all_notes()))])
 

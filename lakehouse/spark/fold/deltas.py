@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -17,7 +16,7 @@ from lakehouse.fold.row_edits import NO_KEY, Change, RowEdit
 from lakehouse.fold.steps import clears, cuts
 from lakehouse.fold.upcast import RowMover, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
-from lakehouse.spark.arrow import Worker, rows_batch
+from lakehouse.spark.arrow import OUT_BYTES, OUT_ROWS, Worker, rows_batch
 from lakehouse.spark.column_types import columns as parse_columns
 from lakehouse.spark.fold.notes import NOTE, SHORT, note
 from lakehouse.spark.silver.columns import POSITION
@@ -196,13 +195,18 @@ def netted_batch(rows: list[Netted]) -> pa.RecordBatch:
     return rows_batch(rows, _NETTED)
 
 
-def chunked(rows: Iterable[Netted], size: int) -> Iterator[list[Netted]]:
-    """Lists of `size` rows; one empty list where there are none."""
-    iterator = iter(rows)
-    chunk = list(islice(iterator, size))
+def chunked(rows: Iterable[Netted]) -> Iterator[list[Netted]]:
+    """Lists of OUT_ROWS, or of fewer whose images have OUT_BYTES; an empty one at the end where none is
+    left.
+    """
+    chunk, size = list[Netted](), 0
+    for row in rows:
+        chunk.append(row)
+        size += len(row[2])
+        if len(chunk) == OUT_ROWS or size >= OUT_BYTES:
+            yield chunk
+            chunk, size = [], 0
     yield chunk
-    while chunk := list(islice(iterator, size)):
-        yield chunk
 
 
 def encode_row(row: dict[int, Any]) -> str:

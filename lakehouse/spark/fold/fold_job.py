@@ -172,7 +172,7 @@ def _fold_all(task: FoldTask) -> Worker:
         notes = [note(name, place) for name, place in folded.unknown.items()]
         notes += [*map(note, sorted(folded.problems)), *break_notes(folded.breaks)]
         rows = ((image_text(row), "put", encode_row(row)) for row in finish(folded))
-        yield from map(netted_batch, chunked(rows, 8192))
+        yield from map(netted_batch, chunked(rows))
         yield netted_batch([(NOTE, kind, "{}") for kind in notes])
 
     return work

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakehouse.fold.row_edits import ONE_KEY, image_text
 from lakehouse.fold.upcast import RowMover
-from lakehouse.spark.arrow import Worker
+from lakehouse.spark.arrow import OUT_ROWS, Metered, Worker
 from lakehouse.spark.fold.deltas import CARRIED, INSERTS, Netted, Piece, decode_row, encode_row, netted_batch
 from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, is_problem, note
 
@@ -30,8 +30,8 @@ def net_worker(piece: Piece, whole: frozenset[int]) -> Worker:
 
         keyed, mover = bool(key_ids(piece.lineage, piece.end)), RowMover(piece.lineage, piece.upstream)
         begun, cleared = piece.begun, piece.cleared
-        out: list[Netted] = []
-        for key, group in groupby(_told(batches), key=itemgetter(0)):
+        out, read = list[Netted](), Metered(batches)
+        for key, group in groupby(_told(read), key=itemgetter(0)):
             if key == NOTE:
                 found: Iterable[Netted] = {
                     (NOTE, kind, "{}")
@@ -45,7 +45,7 @@ def net_worker(piece: Piece, whole: frozenset[int]) -> Worker:
             for name, kind, image in found:
                 settled = "put" if kind == "patch" and whole <= decode_row(image).keys() else kind
                 out.append((name, settled, image))
-            if len(out) >= 8192:
+            if len(out) >= OUT_ROWS or read.is_much:
                 yield netted_batch(out)
                 out = []
         yield netted_batch(out)
@@ -53,7 +53,7 @@ def net_worker(piece: Piece, whole: frozenset[int]) -> Worker:
     return work
 
 
-def _told(batches: Iterator[pa.RecordBatch]) -> Iterator[Told]:
+def _told(batches: Iterable[pa.RecordBatch]) -> Iterator[Told]:
     for batch in batches:
         names = ("key", "kind", "image", "step", "hint")
         yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)

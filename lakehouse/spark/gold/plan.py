@@ -38,6 +38,7 @@ from lakehouse.spark.gold.results import Size, Window, total
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.quality.gates import Gate, Gates, Stop
+from lakehouse.spark.session import arrow_rows_of
 
 Progress = Callable[[str], None]
 
@@ -86,6 +87,12 @@ class GoldRun:
     unpublished: frozenset[str] = frozenset()
     returned: frozenset[str] = frozenset()
     counts: ChangeCounts = NO_COUNTS
+
+    @property
+    def arrow_rows(self) -> int:
+        """How many changes of the table with the largest ones are handed to a Python worker at once."""
+        means = [size.bytes / size.rows for size in self.sizes.values() if size.rows]
+        return arrow_rows_of(max(means, default=1))
 
     def size(self, lineage: Lineage) -> Size:
         """The size of silver under the names of a lineage."""

@@ -45,7 +45,7 @@ from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gates, open_gates
-from lakehouse.spark.session import many_rows
+from lakehouse.spark.session import arrow_batches, many_rows
 
 # seconds between two tries of a table that fails, where runs come one after another
 RETRY = 60
@@ -334,7 +334,7 @@ def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
     new = NewChanges(run.silver, small=True)
     shards = shards_plan(run, lineage_id)
     if shards is not None and shards.lineages:
-        with many_rows(run.spark):
+        with many_rows(run.spark), arrow_batches(run.spark, run.arrow_rows):
             apply_shards(run, replace(shards, gold=gold, known=None, whole=True), new, {})
         return True
     lineage = next((one for one in run.history.lineages if one.id == lineage_id), None)
@@ -344,6 +344,6 @@ def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
         return False
     run.gates.fit(plan.lineage)
     plan = replace(plan, gold=gold, known=None, before=None, whole=True, retired=False)
-    with many_rows(run.spark):
+    with many_rows(run.spark), arrow_batches(run.spark, run.arrow_rows):
         apply_table(run, plan, new)
     return True

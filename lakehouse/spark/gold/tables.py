@@ -53,7 +53,7 @@ from lakehouse.spark.gold.window import merge_changes, merge_window
 from lakehouse.spark.ops.gold_names import claim
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import Gate
-from lakehouse.spark.session import keeping, many_rows
+from lakehouse.spark.session import arrow_batches, keeping, many_rows
 from lakehouse.spark.table_versions import is_another, read_published, returned_to, table_id
 
 LOG = logging.getLogger(__name__)
@@ -71,7 +71,8 @@ def apply_tables(run: GoldRun, log: OpsLog, progress: Progress) -> list[TableRes
     steps = Steps(progress, len(written), "tables")
     works = [table_work(run, plan, new, steps) for plan in plans]
     small = all(run.size(lineage).small for lineage in _touched(plans, new))
-    with nullcontext() if small else many_rows(run.spark), ThreadPoolExecutor(THREADS) as pool:
+    rows = nullcontext() if small else many_rows(run.spark)
+    with rows, arrow_batches(run.spark, run.arrow_rows), ThreadPoolExecutor(THREADS) as pool:
         results = [started.result() for started in start_all(pool, works, partial(_reading, run))]
     return [*results, *(TableResult(None, problems=(problem,)) for problem in problems)]
 

@@ -39,18 +39,16 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.ops.run_context import RunContext
-from lakehouse.spark.session import many_rows
+from lakehouse.spark.session import ARROW_ROWS, arrow_rows_of, many_rows
 from lakehouse.spark.silver.columns import INPUT
 from lakehouse.spark.silver.context import batch_context, files_of
 from lakehouse.spark.silver.done_record import Sent, done_record, next_offsets, with_counts
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
-from lakehouse.spark.silver.spark_batch import ARROW_ROWS, run_spark_batch
+from lakehouse.spark.silver.spark_batch import run_spark_batch
 from lakehouse.spark.silver.tables import SilverSettings
 from lakehouse.spark.table_versions import NEWEST, commits_above
 
-# a batch of Arrow rows holds at most so many bytes of messages
-ARROW_BYTES = 64 * limits.MIB
 Wanted = tuple[OffsetRange, ...] | Done | None
 
 
@@ -248,9 +246,8 @@ def next_ranges(
             row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1,
         )
     mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
-    arrow_rows = max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
     is_all = share == 1.0
-    return Following(_ranges(rows), small=False, arrow_rows=arrow_rows, is_all=is_all, landed=landed)
+    return Following(_ranges(rows), small=False, arrow_rows=arrow_rows_of(mean), is_all=is_all, landed=landed)
 
 
 def _sizes(

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
@@ -15,7 +15,7 @@ from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.silver.identity import resolved_runs
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.session import capabilities, keeping, many_rows
+from lakehouse.spark.session import ARROW_ROWS, arrow_batches, capabilities, keeping, many_rows
 from lakehouse.spark.silver.columns import ORIGIN, PLACE, RECORD
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
@@ -33,7 +33,6 @@ from lakehouse.spark.silver.tables import PROPERTIES, SilverSettings, count_by_t
 
 # records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row,
 # so it is no option
-ARROW_ROWS = 10_000
 
 
 def run_spark_batch(
@@ -47,7 +46,7 @@ def run_spark_batch(
 ) -> tuple[Summary, OpenRuns, dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
     spark = log.spark
-    bounded = _bounded(spark, plan.arrow_rows or ARROW_ROWS)
+    bounded = arrow_batches(spark, plan.arrow_rows or ARROW_ROWS)
     with many_rows(spark), keeping(), bounded, staged(log, decode(bronze, settings)) as packed:
         books = read_books(packed)
         summary = merged(from_bytes(row.book) for row in books)
@@ -124,23 +123,6 @@ def read_books(packed: DataFrame) -> list[Any]:
     batch.
     """
     return packed.select("book", "hashes").collect()
-
-
-@contextmanager
-def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
-    """At most so many records for a Python worker at once, where the platform lets it be set: records may be
-    files of 64 MB.
-    """
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    if rows >= ARROW_ROWS or not capabilities(spark).persist:
-        yield
-        return
-    before = spark.conf.get(name)
-    spark.conf.set(name, str(rows))
-    try:
-        yield
-    finally:
-        spark.conf.set(name, before)
 
 
 def staging_table(source: str, suffix: str) -> str:
