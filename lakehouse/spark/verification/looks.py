@@ -81,14 +81,18 @@ class Session:
         if source.name not in known:
             raise LakehouseError(f"{source.name}: gold has published nothing yet; `lakehouse run all` does")
         self.recorded = known[source.name]
+        self._reader: Reader | None = None
         # a sample is the same rows in all looks of one run, and others in the next
         self.turn = sum(self.reader().watermark())
         with connect(self.settings) as server:
             self.version = version_of(server)
 
     def reader(self) -> Reader:
-        """Gold as it is published now."""
-        return Reader(self.spark, self.source.lake, self.source.name, self.recorded)
+        """Gold as it is published now; as long as that is the same, its history is built once."""
+        new, known = Reader(self.spark, self.source.lake, self.source.name, self.recorded), self._reader
+        if known is None or (new.manifest, new.done) != (known.manifest, known.done):
+            self._reader = known = new
+        return known
 
     def reader_past(self, place: ServerPlace) -> tuple[Reader, bool]:
         """Gold at the first published watermark that has passed the place; False, and gold as it is published

@@ -14,11 +14,13 @@ import pytest
 
 from lakehouse.config.load import database_settings
 from lakehouse.errors import LakehouseError
+from lakehouse.lineage import History
 from lakehouse.ops.progress import BinlogNames, Servers
 from lakehouse.sources.server_sql import at_tso
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.readers import show
 from lakehouse.spark.readers.status import verified
 from lakehouse.spark.verification import looks
 from lakehouse.spark.verification import run as comparison
@@ -82,7 +84,9 @@ def is_carried(format_: str, kind: str, value: str) -> bool:
         pytest.param("tencent-dts", marks=pytest.mark.long),
     ),
 )
-def test_every_type_is_equal(spark: Any, server: MariaDb, tmp_path: Path, format_: str) -> None:
+def test_every_type_is_equal(
+    spark: Any, server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
     told = created(LiveFeed(Database(server.port), format_))
     columns = ", ".join(f"`c{number}` {kind}" for number, kind in enumerate(TYPES))
     told.ddl("wide", f"CREATE TABLE `wide` (`id` int PRIMARY KEY, {columns})")
@@ -91,9 +95,19 @@ def test_every_type_is_equal(spark: Any, server: MariaDb, tmp_path: Path, format
         told.rows(f"INSERT INTO `wide` VALUES {row}")
     lake = FedLake(tmp_path, told, server.port).run()
 
-    found = checked(lake)["wide"]
+    histories, load = list[History](), show.load_history
+
+    def counted(*given: Any) -> History:
+        histories.append(load(*given))
+        return histories[-1]
+
+    monkeypatch.setattr(show, "load_history", counted)
+
+    every = checked(lake)
+    found = every["wide"]
 
     assert (found.compared, found.rows) == (True, len(rows))
+    assert (len(every), len(histories)) == (2, 1)  # one for all tables
     assert told_lossless(told)
     assert (found.different, found.undecided, found.why) == ((), (), None)
 
