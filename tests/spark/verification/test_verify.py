@@ -18,9 +18,9 @@ from lakehouse.lineage import History
 from lakehouse.ops.progress import BinlogNames, Servers
 from lakehouse.sources.server_sql import at_tso
 from lakehouse.spark import limits
+from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.readers import show
 from lakehouse.spark.readers.status import verified
 from lakehouse.spark.verification import looks
 from lakehouse.spark.verification import run as comparison
@@ -95,13 +95,13 @@ def test_every_type_is_equal(
         told.rows(f"INSERT INTO `wide` VALUES {row}")
     lake = FedLake(tmp_path, told, server.port).run()
 
-    histories, load = list[History](), show.load_history
+    histories = list[History]()
 
     def counted(*given: Any) -> History:
-        histories.append(load(*given))
+        histories.append(load_history(*given))
         return histories[-1]
 
-    monkeypatch.setattr(show, "load_history", counted)
+    monkeypatch.setattr("lakehouse.spark.readers.show.load_history", counted)
 
     every = checked(lake)
     found = every["wide"]
