@@ -16,7 +16,7 @@ Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Metered:
-    """Batches that a worker takes; `is_much` once they had OUT_BYTES since it was asked last and said so."""
+    """Batches that a worker takes, and whether it has read so much that it should hand back its rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches, self._bytes = batches, 0
@@ -26,9 +26,8 @@ class Metered:
             self._bytes += batch.nbytes
             yield batch
 
-    @property
-    def is_much(self) -> bool:
-        """Whether what was made of them is to be handed back."""
+    def take_much(self) -> bool:
+        """Whether they had OUT_BYTES since this was last true; then it counts from 0 again."""
         if self._bytes < OUT_BYTES:
             return False
         self._bytes = 0

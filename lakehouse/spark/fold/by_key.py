@@ -85,7 +85,7 @@ def key_worker(piece: Piece, whole: frozenset[int], typing: Typing) -> Worker:
         try:
             for outcome in fold.rows(read):
                 outcomes.append(outcome)
-                if len(outcomes) == OUT_ROWS or read.is_much:
+                if len(outcomes) == OUT_ROWS or read.take_much():
                     yield typer.batch(outcomes)
                     outcomes = []
         except OtherKey:

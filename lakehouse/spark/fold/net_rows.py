@@ -45,7 +45,7 @@ def net_worker(piece: Piece, whole: frozenset[int]) -> Worker:
             for name, kind, image in found:
                 settled = "put" if kind == "patch" and whole <= decode_row(image).keys() else kind
                 out.append((name, settled, image))
-            if len(out) >= OUT_ROWS or read.is_much:
+            if len(out) >= OUT_ROWS or read.take_much():
                 yield netted_batch(out)
                 out = []
         yield netted_batch(out)
