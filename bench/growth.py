@@ -229,6 +229,7 @@ def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None
         replace(
             table,
             n=table.n + count,
+            rows=table.rows + count,
             bytes=table.bytes + count * size,
             high=(table.high[0], feed.ts, *table.high[2:]),
         )
@@ -426,6 +427,7 @@ TITLES = {
     "rows": "With the rows of a table",
     "tables": "With the number of tables",
     "keys": "With and without a key",
+    "large": "With DDL and late rows",  # bench.large_table
     "idle": "Idle and one-message runs",  # bench.idle
     "log": "With the runs that there were",  # written by hand, from bench.past_runs
     "statements": "With the schema changes that there were",  # written by hand

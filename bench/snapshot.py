@@ -1,15 +1,17 @@
-"""What `lakehouse snapshot` costs, next to Spark's own JDBC reader of the same table.
+"""What `lakehouse snapshot` costs, next to Spark's own JDBC reader and Debezium's snapshot of the same table.
 
     python -m bench.snapshot [--rows 1000000] [--read-alone]
 
-Starts a MariaDB, fills a table of five columns, and reads it into Delta: by the JDBC reader, in two ranges of
-the key, as a notebook would do it; then by `lakehouse snapshot`, with two readers, and on through silver and
-gold, which end with the same rows (with --read-alone the reading is all that is measured). Wall and CPU
-seconds are those of the whole process tree without the server; so is memory, the highest that was seen. The
+Starts a MariaDB, fills a table of five columns, and reads it: by a real Debezium connector, whose messages go
+to a file, without a broker; into Delta by the JDBC reader, in two ranges of the key, as a notebook would do
+it; then by `lakehouse snapshot`, with two readers, and on through silver and gold, which end with the same
+rows (with --read-alone the reading is all that is measured). Wall and CPU seconds are those of the whole
+process tree without the server, and for Debezium without Spark; so is memory, the highest that was seen. The
 result goes to docs/bench.md.
 """
 
 import argparse
+import base64
 import os
 import platform
 import re
@@ -32,11 +34,15 @@ from lakehouse.spark.pipeline.run import runs
 from lakehouse.spark.pipeline.snapshot_tables import Asked, snapshot_tables
 from lakehouse.spark.session import local_settings, many_rows
 from lakehouse.spark.source import source_of
+from tests.producers.connector import Connector, class_path
+from tests.producers.debezium_settings import required
+from tests.producers.java_driver import stop_driver
 from tests.servers.mariadb import start_mariadb
 from tests.support.busy_server import BusyServer
 from tests.support.lakes import write_recording
 
 READERS = 2
+DEBEZIUM = "3.5.0.Final"
 CREATE = (
     "CREATE TABLE big (id BIGINT PRIMARY KEY, customer VARCHAR(64), amount DECIMAL(12,2), quantity INT,"
     " at DATETIME(6))"
@@ -79,6 +85,49 @@ def by_jdbc(spark: SparkSession, port: int, rows: int, place: Path) -> None:
         reader.load().write.format("delta").save(str(place))
 
 
+def by_debezium(folder: Path, port: int) -> None:
+    """Have a connector read the table into the file sent.txt, a line for each record."""
+    settings = {
+        **required(folder, port, "mariadb", DEBEZIUM),
+        "snapshot.mode": "initial_only",
+        "table.include.list": "shop.big",
+        "include.schema.changes": "false",
+        "provide.transaction.metadata": "false",
+        "key.converter.schemas.enable": "false",
+        "value.converter.schemas.enable": "false",
+        "max.batch.size": "2048",
+        "poll.interval.ms": "50",
+    }
+    connector = Connector(folder, DEBEZIUM, "mariadb", settings)
+    connector.start()
+    assert connector.process is not None
+    try:
+        while b'"snapshot":"last"' not in last_value(connector.out):
+            if connector.process.poll() is not None:
+                raise SystemExit(f"snapshot: the connector has ended, see {folder}/connector.log")
+            time.sleep(0.2)
+    finally:
+        stop_driver(connector.process, at_once=True)
+
+
+def count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
+
+
+def last_value(path: Path) -> bytes:
+    """The value of the last record of a connector's file, if it is whole."""
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 8192))
+        lines = file.read().splitlines(keepends=True)
+    if not lines or not lines[-1].endswith(b"\n"):
+        return b""
+    _topic, _key, value, *_headers = lines[-1].split(b" ")
+    return base64.b64decode(value.strip().removeprefix(b"="))
+
+
 def configured(folder: Path, port: int) -> Config:
     """A source of a recording whose database is the server."""
     (folder / "configs/sources").mkdir(parents=True)
@@ -102,8 +151,8 @@ def measure(spark: SparkSession, folder: Path, rows: int, *, read_alone: bool = 
         busy.run(FILL.format(rows))
         config, lake = configured(folder, server.port), folder / "lake"
 
-        def step(name: str, work: Any) -> None:
-            with measured(costs.setdefault(name, []).append, servers):
+        def step(name: str, work: Any, apart: frozenset[int] = servers) -> None:
+            with measured(costs.setdefault(name, []).append, apart):
                 work()
             cost = costs[name][-1]
             told = f"{name:24} {cost.wall:7.1f} s {cost.cpu:7.1f} CPU s {cost.peak:,.0f} MB"
@@ -119,6 +168,11 @@ def measure(spark: SparkSession, folder: Path, rows: int, *, read_alone: bool = 
         fed()
         run("bronze", "silver", "gold")
         source = source_of(config, "shop", str(lake))
+        class_path(DEBEZIUM, "mariadb")  # fetched before the clock runs
+        step("Debezium's snapshot", lambda: by_debezium(folder / "debezium", server.port), children())
+        sent = count_lines(folder / "debezium/sent.txt")
+        if sent != rows:
+            raise SystemExit(f"snapshot: expected {rows:,} records of Debezium, got {sent:,}")
         by_jdbc(spark, server.port, rows, folder / "warm")
         step("Spark's JDBC reader", lambda: by_jdbc(spark, server.port, rows, folder / "jdbc"))
         asked = Asked(("shop.big",), parallel=READERS)
@@ -140,16 +194,17 @@ def measure(spark: SparkSession, folder: Path, rows: int, *, read_alone: bool = 
     return {name: found[0] for name, found in costs.items()}
 
 
-def section(title: str, rows: int, costs: dict[str, Cost]) -> str:
+def section(title: str, rows: int, told: str, costs: dict[str, Cost]) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     lines = [
         title,
         "",
-        f"    python -m bench.snapshot --rows {rows}{' --read-alone' if 'gold' not in costs else ''}",
+        f"    python -m bench.snapshot --rows {rows}{' --read-alone' if 'gold' not in costs else ''}"
+        + (f" --memory {told}" if told != "2g" else ""),
         "",
         f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()}; load "
         f"average {os.getloadavg()[2]:.1f}. {rows:,} rows of five columns in a MariaDB 11.4 on the same "
-        f"machine, {READERS} readers; run once."
+        f"machine, {READERS} readers; a driver of {told}. Debezium {DEBEZIUM} writes to a file; run once."
         + (" The rows are the same at the end." if "gold" in costs else ""),
         "",
         "| step | wall s | CPU s | rows/s | CPU µs a row | peak MB |",
@@ -178,7 +233,7 @@ def main() -> None:
         costs = measure(session(given.memory), Path(folder), given.rows, read_alone=given.read_alone)
     title = f"{TITLE}, reading alone" if given.read_alone else TITLE
     text = re.sub(rf"^{title}$.*?(?=^## |\Z)", "", given.report.read_text(), flags=re.M | re.S).rstrip()
-    given.report.write_text(f"{text}\n\n{section(title, given.rows, costs)}".rstrip() + "\n")
+    given.report.write_text(f"{text}\n\n{section(title, given.rows, given.memory, costs)}".rstrip() + "\n")
 
 
 if __name__ == "__main__":

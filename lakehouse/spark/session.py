@@ -6,6 +6,7 @@ of the cache. Nobody else asks where it runs; what differs is in `capabilities`.
 """
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -59,6 +60,10 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+# Delta keeps the snapshots of tables, with the plans that made them, for an hour: 1.5 MB a table, of up to
+# 10,000 tables. 2,000 of them fill a heap of 4 GiB; so many of each GiB leave room for what is done with them.
+_SNAPSHOTS_A_GIB = 128
+_UNITS = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 # The work on few rows is planning, and most of that the code that is made for each plan and used once: a pass
 # over a small feed takes 18 CPU seconds without it, 32 with it (26 passes in turn, one session). Plans that
 # adapt are cut into more jobs. Each setting has two values: for few rows, which a session of this machine
@@ -223,13 +228,24 @@ def _serverless() -> bool:
 def local_settings(memory: str | None = None) -> dict[str, str]:
     """The settings of a Spark on this machine: a session of its own, or a server that the tests start."""
     home, jars = java_home(), spark_jars()
+    memory = memory or os.environ.get("LAKEHOUSE_DRIVER_MEMORY") or "2g"
     return {
         **_SETTINGS,
         **{name: few for name, (few, _) in _BY_ROWS.items()},
         "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars),
-        "spark.driver.memory": memory or os.environ.get("LAKEHOUSE_DRIVER_MEMORY") or "2g",
+        "spark.driver.memory": memory,
+        "spark.databricks.delta.delta.log.cacheSize": str(_snapshots_kept(memory)),
         "spark.driver.extraJavaOptions": _java_options(home, jars),
     }
+
+
+def _snapshots_kept(memory: str) -> int:
+    """How many tables' snapshots Delta may keep in a driver of that memory, in the JVM's words. Words that
+    Spark will refuse count as 1 GiB.
+    """
+    told = re.fullmatch(r"(\d+)([kmgt]?)b?", memory.strip().lower())
+    mib = int(told[1]) * _UNITS[told[2]] if told else 1024
+    return max(16, int(mib * _SNAPSHOTS_A_GIB / 1024))
 
 
 def _local(app: str) -> SparkSession:

@@ -1,5 +1,6 @@
 """A session of this machine is made for few rows, and compiles its plans while many are worked on."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,3 +44,20 @@ def test_a_session_that_is_not_ours_stays_as_it_is(spark: Any) -> None:
 def test_a_window_holds_few_rows_that_can_not_be_spilled() -> None:
     """3,500 rows of 320 KB ended a driver of 1 GB with an OutOfMemoryError. Needs no session."""
     assert int(local_settings()["spark.sql.windowExec.buffer.in.memory.threshold"]) <= 64
+
+
+def test_snapshots_of_tables_stay_below_a_part_of_the_memory(spark: Any, tmp_path: Path) -> None:
+    """Delta kept those of 2,000 tables, 1.5 MB each, which filled a heap of 4 GB."""
+    logs = getattr(getattr(spark._jvm.org.apache.spark.sql.delta, "DeltaLog$"), "MODULE$")
+    most = int(spark.conf.get("spark.databricks.delta.delta.log.cacheSize"))
+    for number in range(most + 20):
+        logs.forTable(spark._jsparkSession, str(tmp_path / f"t{number}"))
+
+    assert logs.cacheSize() <= most
+
+
+@pytest.mark.parametrize(
+    ("memory", "tables"), [("2g", 256), ("1500m", 187), ("1024", 128), ("4GB", 512), ("100m", 16), ("x", 128)]
+)
+def test_more_memory_keeps_more_snapshots(memory: str, tables: int) -> None:
+    assert local_settings(memory)["spark.databricks.delta.delta.log.cacheSize"] == str(tables)
