@@ -41,16 +41,34 @@ def notebook(spark: SparkSession, bootstrap: str, folder: Path, tables: int, fie
     """from_json in foreachBatch, row_number to keep each key's last change, one MERGE per table. It sees no
     DDL, keeps no log and waits for no watermark.
     """
+    create_tables(spark, folder, tables, fields)
+    merge_new(spark, bootstrap, folder, fields, table_names(tables))
+
+
+def create_tables(spark: SparkSession, folder: Path, tables: int, fields: Sequence[Field]) -> None:
+    columns = ", ".join(f"`{field.name}` {field.spark}" for field in fields)
     for name in table_names(tables):
-        columns = ", ".join(f"`{field.name}` {field.spark}" for field in fields)
         spark.sql(
             f"CREATE TABLE delta.`{folder / name}` ({columns}) USING delta TBLPROPERTIES "
             "('delta.feature.timestampNtz' = 'supported')"
         )
 
+
+def merge_new(
+    spark: SparkSession,
+    bootstrap: str,
+    folder: Path,
+    fields: Sequence[Field],
+    names: Sequence[str] | None = None,
+) -> None:
+    """What is new in the topic, merged into the tables of these names; by default into those that have
+    changes.
+    """
+
     def merge_batch(batch: DataFrame, _: int) -> None:
         rows = last_changes(batch, fields[0].name).persist()
-        for name in table_names(tables):
+        changed = names or [row.tbl for row in rows.select("tbl").distinct().collect()]
+        for name in changed:
             merge_table(rows.where(F.col("tbl") == name), folder / name, fields)
         rows.unpersist()
 

@@ -27,6 +27,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 from pyspark.sql import functions as F
 
@@ -229,7 +230,7 @@ def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None
         replace(
             table,
             n=table.n + count,
-            rows=table.rows + count,
+            rows=table.rows if table.rows is UNSET else table.rows + count,
             bytes=table.bytes + count * size,
             high=(table.high[0], feed.ts, *table.high[2:]),
         )

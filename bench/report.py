@@ -27,17 +27,20 @@ def write(
     page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int, parts: dict[str, Spent]
 ) -> None:
     text = page.read_text() if page.exists() else HEAD
-    title = f"## {about['title']}"
-    rest = re.sub(rf"^{re.escape(title)}$.*?(?=^## |\Z)", "", text, flags=re.M | re.S).rstrip()
     picture = page.with_name(f"bench-{re.sub('[^a-z0-9]+', '-', about['title'].lower())}.png")
     shown = f"\n![CPU seconds per step]({picture.name})\n" if plot(picture, about["title"], costs) else ""
-    page.write_text(f"{rest}\n\n{section(title, about, costs, rows, size)}{parts_table(parts)}{shown}")
+    told = f"{section(about, costs, rows, size)}{parts_table(parts)}{shown}"
+    page.write_text(replaced(text, about["title"], told))
 
 
-def section(title: str, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int) -> str:
+def replaced(text: str, title: str, section: str) -> str:
+    """A page whose section of this title is written anew, at its end."""
+    rest = re.sub(rf"^## {re.escape(title)}$.*?(?=^## |\Z)", "", text, flags=re.M | re.S).rstrip()
+    return f"{rest}\n\n## {title}\n\n{section.rstrip()}\n"
+
+
+def section(about: dict[str, str], costs: dict[str, Cost], rows: int, size: int) -> str:
     lines = [
-        title,
-        "",
         f"    {about['command']}",
         "",
         f"{about['date']}; median of {about['rounds']}; {about['input']}.",

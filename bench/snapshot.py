@@ -14,7 +14,6 @@ import argparse
 import base64
 import os
 import platform
-import re
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ from pyspark.sql import functions as F
 
 from bench.bench import children, quiet
 from bench.measure import Cost, measured
+from bench.report import replaced
 from lakehouse.config.load import Config, load
 from lakehouse.jvm.jars import locked_jars
 from lakehouse.jvm.java import java_home
@@ -51,7 +51,7 @@ FILL = (
     "INSERT INTO big SELECT seq, MD5(seq), seq % 99999 + 0.25, seq % 1000,"
     " '2026-11-01' + INTERVAL seq SECOND FROM seq_1_to_{}"
 )
-TITLE = "## A table that exists"
+TITLE = "A table that exists"
 
 
 def session(memory: str) -> SparkSession:
@@ -194,11 +194,9 @@ def measure(spark: SparkSession, folder: Path, rows: int, *, read_alone: bool = 
     return {name: found[0] for name, found in costs.items()}
 
 
-def section(title: str, rows: int, told: str, costs: dict[str, Cost]) -> str:
+def section(rows: int, told: str, costs: dict[str, Cost]) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     lines = [
-        title,
-        "",
         f"    python -m bench.snapshot --rows {rows}{' --read-alone' if 'gold' not in costs else ''}"
         + (f" --memory {told}" if told != "2g" else ""),
         "",
@@ -215,7 +213,7 @@ def section(title: str, rows: int, told: str, costs: dict[str, Cost]) -> str:
         f"{cost.cpu / rows * 1e6:.0f} | {cost.peak:,.0f} |"
         for name, cost in costs.items()
     ]
-    return "\n".join([*lines, "", ""])
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -232,8 +230,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lakehouse-snapshot-") as folder:
         costs = measure(session(given.memory), Path(folder), given.rows, read_alone=given.read_alone)
     title = f"{TITLE}, reading alone" if given.read_alone else TITLE
-    text = re.sub(rf"^{title}$.*?(?=^## |\Z)", "", given.report.read_text(), flags=re.M | re.S).rstrip()
-    given.report.write_text(f"{text}\n\n{section(title, given.rows, given.memory, costs)}".rstrip() + "\n")
+    text = given.report.read_text(encoding="utf-8")
+    told = section(given.rows, given.memory, costs)
+    given.report.write_text(replaced(text, title, told), encoding="utf-8")
 
 
 if __name__ == "__main__":
