@@ -144,6 +144,11 @@ FINDINGS: dict[str, tuple[str, str]] = {
         "A source that fails is tried again and stops no other.",
         "test_a_source_that_fails_is_tried_again_and_stops_no_other",
     ),
+    "S16": (
+        "A compressed message is unpacked up to a bound, and many letters are decoded again by workers.",
+        "test_a_message_that_would_fill_the_memory_is_refused"
+        " test_thousands_of_letters_that_lie_apart_are_decoded_in_few_batches",
+    ),
     "S17": (
         "A table with capitals is one table, though the sink writes its statements in lower case.",
         "test_a_table_with_capitals_is_one_table_though_its_statements_lie_in_lower_case",
@@ -185,6 +190,10 @@ FINDINGS: dict[str, tuple[str, str]] = {
     "C8": (
         "Maintenance holds its source, and keeps all of its tables in shape.",
         "test_maintain_forgets_what_is_older_than_the_manifests_that_stay_readable",
+    ),
+    "C9": (
+        "Of a storage sink's paths, a pass brings those to the driver that came since the one before it.",
+        "test_a_later_pass_of_a_run_reads_of_bronze_what_was_appended_since",
     ),
     "C10": (
         "A batch's statements are held against those at their positions; the partitions that rows lie in are"

@@ -44,12 +44,12 @@ def run_uncompressed(path: Path, lake: Path) -> None:
 def test_thousands_of_letters_that_lie_apart_are_decoded_in_few_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A batch costs several Spark jobs and commits, however few its letters."""
+    """A batch costs several Spark jobs and commits, however few its letters; workers decode a large one."""
     plan = Planned(batch=1, generation="g", small=True, ranges=())
     done = Done(batch=1, counts=Counts(), top=None, reach=None, next=(), marks=(), dead=(), tables=())
     log, batches = log_of(plan, done), list[Planned]()
     monkeypatch.setattr(OpsLog, "add", lambda log, record: log.records.append(log._logged(record, 1)))
-    monkeypatch.setattr(requeue, "is_small", lambda *_: True)
+    monkeypatch.setattr(requeue, "is_small", lambda *told: len(told[2]) < requeue.RANGES)
 
     def decoded(_: OpsLog, __: SilverSettings, plan: Planned) -> Counts:
         batches.append(plan)
@@ -62,6 +62,8 @@ def test_thousands_of_letters_that_lie_apart_are_decoded_in_few_batches(
 
     assert len(batches) <= 4
     assert [one for batch in batches for one in batch.ranges] == apart
+    assert [batch.small for batch in batches] == [len(batch.ranges) < requeue.RANGES for batch in batches]
+    assert not all(batch.small for batch in batches)
     assert [batch.requeue is not None for batch in batches] == [False] * (len(batches) - 1) + [True]
 
 
