@@ -65,18 +65,24 @@ def _reader(recording: Path | Iterable[Message]) -> Callable[[], Iterable[Messag
     return lambda: held
 
 
+# a broker takes at most 10,000 changes of its metadata in one request: a topic, and each of its partitions
+_PARTITIONS_AT_ONCE = 5_000
+
+
 def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None:
     """Create a topic, or add the partitions it lacks. KafkaException when the broker refuses."""
     admin = AdminClient(dict(config))
     known = admin.list_topics(timeout=TIMEOUT).topics.get(topic)
-    if known is None:
-        asked = admin.create_topics([NewTopic(topic, partitions, -1)])
-    elif len(known.partitions) < partitions:
-        asked = admin.create_partitions([NewPartitions(topic, partitions)])
-    else:
-        return
-    for future in asked.values():
-        future.result(TIMEOUT)
+    count = 0 if known is None else len(known.partitions)
+    while count < partitions:
+        step = min(partitions, count + _PARTITIONS_AT_ONCE)
+        if count:
+            asked = admin.create_partitions([NewPartitions(topic, step)])
+        else:
+            asked = admin.create_topics([NewTopic(topic, step, -1)])
+        for future in asked.values():
+            future.result(TIMEOUT)
+        count = step
 
 
 def _survey(messages: Iterable[Message], topic: str | None) -> tuple[dict[str, int], bool]:

@@ -60,8 +60,8 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-# Delta keeps the snapshots of tables, with the plans that made them, for an hour: 1.5 MB a table, of up to
-# 10,000 tables. 2,000 of them fill a heap of 4 GiB; so many of each GiB leave room for what is done with them.
+# Delta keeps the snapshots of tables, with the plans that made them, for an hour: 1.5 to 2 MB a table, of up
+# to 10,000. 2,000 of them fill a heap of 4 GiB; so many of each GiB leave room for what is done with them.
 _SNAPSHOTS_A_GIB = 128
 _UNITS = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 # The work on few rows is planning, and most of that the code that is made for each plan and used once: a pass

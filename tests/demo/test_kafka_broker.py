@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,18 @@ def test_a_topic_grows_to_the_partitions_that_a_later_recording_needs(broker: Br
     produce([Message(topic, 3, 0, b"k", b"w")], broker.bootstrap)
 
     assert read_topic(broker.bootstrap, topic) == {0: [(b"k", b"v", [])], 1: [], 2: [], 3: [(b"k", b"w", [])]}
+
+
+def test_a_topic_of_more_partitions_than_a_request_may_have_is_made_in_steps(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker refuses 10,000 at once: "Unable to perform excessively large batch operation"."""
+    monkeypatch.setattr("lakehouse.sources.kafka_produce._PARTITIONS_AT_ONCE", 2)
+
+    produce([Message(topic, 0, 0, None, b"one")], broker.bootstrap, partitions=5)
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 5
 
 
 def test_a_topic_name_that_kafka_does_not_allow_is_one_sentence(broker: Broker) -> None:
