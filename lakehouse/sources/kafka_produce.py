@@ -2,6 +2,7 @@
 and timestamp.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -72,8 +73,7 @@ _PARTITIONS_AT_ONCE = 5_000
 def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None:
     """Create a topic, or add the partitions it lacks. KafkaException when the broker refuses."""
     admin = AdminClient(dict(config))
-    known = admin.list_topics(timeout=TIMEOUT).topics.get(topic)
-    count = 0 if known is None else len(known.partitions)
+    known = count = _partitions(admin, topic)
     while count < partitions:
         step = min(partitions, count + _PARTITIONS_AT_ONCE)
         if count:
@@ -83,6 +83,15 @@ def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None
         for future in asked.values():
             future.result(TIMEOUT)
         count = step
+    deadline = time.monotonic() + TIMEOUT
+    while known < partitions and time.monotonic() < deadline:  # a new partition is not there at once
+        known = _partitions(admin, topic)
+        time.sleep(0.05)
+
+
+def _partitions(admin: AdminClient, topic: str) -> int:
+    found = admin.list_topics(timeout=TIMEOUT).topics.get(topic)
+    return 0 if found is None else len(found.partitions)
 
 
 def _survey(messages: Iterable[Message], topic: str | None) -> tuple[dict[str, int], bool]:
