@@ -68,10 +68,14 @@ def _reader(recording: Path | Iterable[Message]) -> Callable[[], Iterable[Messag
 
 # a broker takes at most 10,000 changes of its metadata in one request: a topic, and each of its partitions
 _PARTITIONS_AT_ONCE = 5_000
+# a broker of one machine makes 10,000 partitions in 40 seconds
+_CREATED_WITHIN = 180.0
 
 
 def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None:
-    """Create a topic, or add the partitions it lacks. KafkaException when the broker refuses."""
+    """Create a topic, or add the partitions it lacks, and wait until they are there. KafkaException when the
+    broker refuses.
+    """
     admin = AdminClient(dict(config))
     known = count = _partitions(admin, topic)
     while count < partitions:
@@ -83,9 +87,14 @@ def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None
         for future in asked.values():
             future.result(TIMEOUT)
         count = step
-    deadline = time.monotonic() + TIMEOUT
-    while known < partitions and time.monotonic() < deadline:  # a new partition is not there at once
+    deadline = time.monotonic() + _CREATED_WITHIN
+    while known < partitions:
         known = _partitions(admin, topic)
+        if known < partitions and time.monotonic() > deadline:
+            raise EnvironmentError_(
+                f"topic {topic}: expected {partitions:,} partitions within {_CREATED_WITHIN:.0f} seconds, the "
+                f"broker has made {known:,}: try again once it has all"
+            )
         time.sleep(0.05)
 
 
