@@ -92,8 +92,8 @@ def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None
         known = _partitions(admin, topic)
         if known < partitions and time.monotonic() > deadline:
             raise EnvironmentError_(
-                f"topic {topic}: expected {partitions:,} partitions within {_CREATED_WITHIN:.0f} seconds, the "
-                f"broker has made {known:,}: try again once it has all"
+                f"topic {topic}: expected {partitions:,} partitions within {_CREATED_WITHIN:.0f} seconds, "
+                f"the broker has made {known:,}: try again once it has all"
             )
         time.sleep(0.05)
 
