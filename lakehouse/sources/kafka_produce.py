@@ -130,7 +130,10 @@ def _publish(
         _send(producer, topic or message.topic, message, delivered)
         if delivered.failure:
             raise KafkaException(delivered.failure)
-    left = producer.flush(TIMEOUT)
+    left, before = producer.flush(TIMEOUT), -1
+    while left and not delivered.failure and delivered.counts.total() > before:  # slow is not silent
+        before = delivered.counts.total()
+        left = producer.flush(TIMEOUT)
     if delivered.failure or left:
         raise KafkaException(delivered.failure or KafkaError(KafkaError._TIMED_OUT))
     return delivered.counts
