@@ -151,13 +151,15 @@ def image(key: int, version: int) -> str:
     )
 
 
-def publish(messages: Iterator[Message], bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
+def publish(
+    messages: Iterator[Message], bootstrap: str, topic: str | None, partitions: int = PARTITIONS
+) -> None:
     while chunk := list(islice(messages, CHUNK)):
         produce(chunk, bootstrap, topic, quiet, partitions=partitions)
 
 
-def configuration(bootstrap: str, topic: str) -> Config:
-    kafka = KafkaInput(bootstrap_servers=bootstrap, topics=[topic])
+def configuration(bootstrap: str, topic: str, topics: list[str] | None = None) -> Config:
+    kafka = KafkaInput(bootstrap_servers=bootstrap, topics=topics or [topic])
     return Config(
         {
             topic: SourceConfig(

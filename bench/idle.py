@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from bench.bench import children, quiet
 from bench.growth import Feed, configuration, count_rows, publish, write_page
 from bench.measure import Cost, measured
 from lakehouse.demo.kafka_broker import start_broker
+from lakehouse.events import Message
 from lakehouse.ops.progress import Counts
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.record import Record
@@ -41,6 +42,7 @@ from lakehouse.spark.session import get_session
 ROUNDS = 3
 AT_ONCE = 500  # past runs that are recorded in one commit
 TOPIC = "t"
+ONE_TOPIC, ALL_IN = 1_000, 100  # so many partitions are in one topic; of more, so many are in each
 
 
 class Size(NamedTuple):
@@ -67,14 +69,20 @@ def measure(size: Size, root: Path) -> dict[str, Any]:
         brokers = children() - before
         feed, lake = Feed(TOPIC, size.tables, 1, size.partitions), root / "lake"
 
+        names = topic_names(size.partitions)
+        config = configuration(broker.bootstrap, TOPIC, names)
+
+        def tell(messages: Iterator[Message]) -> None:
+            publish(spread(messages, names), broker.bootstrap, None, -(-size.partitions // len(names)))
+
         def changed() -> None:
-            publish(feed.changes(1, "recent"), broker.bootstrap, TOPIC, size.partitions)
+            tell(feed.changes(1, "recent"))
 
         def once() -> None:
-            run(configuration(broker.bootstrap, TOPIC), LAYERS, True, (), str(lake), quiet)
+            run(config, LAYERS, True, (), str(lake), quiet)
 
-        publish(feed.created(), broker.bootstrap, TOPIC, size.partitions)
-        publish(feed.inserts(size.tables), broker.bootstrap, TOPIC, size.partitions)
+        tell(feed.created())
+        tell(feed.inserts(size.tables))
         first = cost_of(spark, lake, once, lambda: None, brokers, rounds=1)
         if size.runs:
             add_runs(spark, lake, size.runs)
@@ -88,6 +96,22 @@ def measure(size: Size, root: Path) -> dict[str, Any]:
     heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime()
     used = (heap.totalMemory() - heap.freeMemory()) / 1e6
     return {"first": first, "idle": idle, "one": one, "heap": used, "python": resident() / 1e6}
+
+
+def topic_names(partitions: int) -> list[str]:
+    """One topic, or as many as have ALL_IN partitions each: who has thousands has many topics, and each of
+    Spark's consumers asks for all partitions of its topic.
+    """
+    topics = 1 if partitions <= ONE_TOPIC else -(-partitions // ALL_IN)
+    return [TOPIC] if topics == 1 else [f"{TOPIC}{number}" for number in range(topics)]
+
+
+def spread(messages: Iterator[Message], names: list[str]) -> Iterator[Message]:
+    """The messages in their topics; those with DDL in the first one alone."""
+    for message in messages:
+        topic, partition = divmod(message.partition, ALL_IN) if len(names) > 1 else (0, message.partition)
+        if not topic or b'"t":2' not in (message.key or b""):
+            yield replace(message, topic=names[topic], partition=partition)
 
 
 def cost_of(
