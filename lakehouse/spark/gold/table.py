@@ -86,7 +86,11 @@ class GoldTable:
     @property
     def own_changes(self) -> DataFrame:
         """All of silver's changes of this lineage up to here."""
-        return self.all_changes.where(between(None, self.at))
+        return self.changes_above(None)
+
+    def changes_above(self, low: Position | None) -> DataFrame:
+        """Those of them above a position."""
+        return self.all_changes.where(between(low, self.at))
 
     @property
     def all_changes(self) -> DataFrame:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 
-from lakehouse.events import Position
+from lakehouse.events import Position, just_below
 from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
-from lakehouse.fold.current_rows import breaks_among, finish, fold, settle
+from lakehouse.fold.current_rows import Folded, breaks_among, finish, fold, settle
 from lakehouse.fold.keyless import counted
 from lakehouse.fold.row_edits import Change, Key, row_key
 from lakehouse.fold.steps import cuts, last_cut
@@ -129,23 +129,62 @@ def outcome_of(table: GoldTable, changes: list[Change], before: Position, versio
     mode, cut = table.mode, last_cut(table.lineage, table.step, table.run.settings.upstream)
     if any(change.position < cut for change in changes):
         return None
-    late = any(mode.is_late(change, before) for change in changes)
+    late = min((change.position for change in changes if mode.is_late(change, before)), default=None)
     if not table.options.plain:
-        return _advanced(table, changes, before, version=version, late=late)
+        return _advanced(table, changes, before, version=version, late=late is not None)
     folded = fold(table.lineage, changes, table.at, table.run.settings.upstream, whole=False)
     found = Found(folded.unknown, frozenset(folded.problems))
     settle(folded, [column.column.id for column in table.columns if column.column.id > 0])
-    if not (folded.patches or late):
+    if late is None and (not folded.patches or _completed(table, folded, version)):
         deletes = [dict(zip(table.ids, key, strict=True)) | mode.tag for key in folded.deleted]
         rows = finish(folded)
         found = found.plus(Found({}, lacking_cells(rows, mode.needed), breaks=folded.breaks))
         return Outcome([row | mode.tag for row in rows], deletes, found, frozenset(folded.first))
     touched = {*folded.rows, *folded.deleted, *folded.patches, *folded.refused}
+    if late is not None and (outcome := _later_outcome(table, touched, late)) is not None:
+        return outcome._replace(found=found.plus(outcome.found))
     known = key_changes(table, touched)
     if known is None:
         return None
     puts, deletes, again = _refolded_rows(table, touched, known)
     return Outcome(puts, deletes, found.plus(again))
+
+
+def _completed(table: GoldTable, folded: Folded, version: int) -> bool:
+    """Complete the images that were told in part by gold's rows at `version`, where these are the source's.
+    Whether all of them are; else none is.
+    """
+    run, entry = table.run, table.run.entries.get(table.lineage.id)
+    if table.size.small or entry is None or entry.state != "exact" or table.gate or not table.reads_back:
+        return False
+    if entry.lacking or folded.refused or folded.unknown or folded.problems:
+        return False
+    published = run.lake.read(run.spark, "gold", table.gold, version)
+    rows, exact = merge.known_rows(published, table.mode, table.columns, folded.patches)
+    empty = dict.fromkeys(column.column.id for column in table.columns if column.column.id > 0)
+    known = {row_key(row, table.ids): empty | row for row in rows}
+    if not exact or not folded.patches.keys() <= known.keys():
+        return False
+    folded.rows |= {key: known[key] | folded.patches[key] for key in folded.patches}
+    folded.patches.clear()
+    return True
+
+
+def _later_outcome(table: GoldTable, touched: set[Key], first: Position) -> Outcome | None:
+    """What changes of these rows from the first late one on make of them, where each of them is told whole:
+    what came before says nothing of the row then. None where all changes of the rows are needed.
+    """
+    known = None if table.size.small else key_changes(table, touched, since=just_below(first))
+    if known is None:
+        return None
+    folded = fold(table.lineage, known.changes, table.at, table.run.settings.upstream, whole=False)
+    settle(folded, [column.column.id for column in table.columns if column.column.id > 0])
+    if folded.unknown or folded.problems or not touched <= {*folded.rows, *folded.deleted}:
+        return None
+    puts = [folded.rows[key] | table.mode.tag for key in touched if key in folded.rows]
+    gone = [dict(zip(table.ids, key, strict=True)) | table.mode.tag for key in touched & folded.deleted]
+    found = Found(problems=lacking_cells(puts, table.mode.needed), breaks=folded.breaks)
+    return Outcome(puts, gone, found)
 
 
 def _counted_outcome(
@@ -210,11 +249,11 @@ class KeyChanges(NamedTuple):
     is_all: bool
 
 
-def key_changes(table: GoldTable, keys: Collection[Key]) -> KeyChanges | None:
-    """What silver has of these rows: all of the table's changes where they are few, else those of the rows,
-    which Spark's workers find. None where nothing less than a fold in Spark will do: even these are more than
-    the driver holds, they are judged, the rows' keys can't be told from changes alone, a row has moved from
-    another key or to it, or what is known to lack may be mended by what came late.
+def key_changes(table: GoldTable, keys: Collection[Key], since: Position | None = None) -> KeyChanges | None:
+    """What silver has of these rows, behind `since`: all of the table's changes where they are few, else
+    those of the rows, which Spark's workers find. None where nothing less than a fold in Spark will do: even
+    these are more than the driver holds, they are judged, the rows' keys can't be told from changes alone, a
+    row has moved from another key or to it, or what is known to lack may be mended by what came late.
     """
     if table.size.small:
         return KeyChanges(*judged_changes(table, count=False), is_all=True)
@@ -226,7 +265,7 @@ def key_changes(table: GoldTable, keys: Collection[Key]) -> KeyChanges | None:
     plain = table.options.plain
     read_as = table.lineage if plain else valued(table.lineage)
     reading = Reading(read_as, table.step, upstream, cleared=not plain)
-    mine = of_keys(table.own_changes, reading, keys)
+    mine = of_keys(table.changes_above(since), reading, keys)
     rows = few_changes(mine, limits.GOLD_TABLE_CHANGES, limits.GOLD_TABLE_BYTES)
     if rows is None:
         return None

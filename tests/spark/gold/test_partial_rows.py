@@ -10,6 +10,7 @@ import pytest
 
 from lakehouse.config.load import load
 from lakehouse.spark import limits
+from lakehouse.spark.gold import window
 from lakehouse.spark.pipeline.run import run
 from tests.support.feeds import Canal, Values
 from tests.support.lakes import quiet, shown, write_recording
@@ -135,3 +136,38 @@ def test_every_way_completes_rows_alike_and_says_the_same(spark: Any, tmp_path: 
         assert CASES[case][1] in (why or ""), table
         if mode == "upsert" and case in UPSERTS:
             assert sorted(rows, key=lambda row: row["id"]) == UPSERTS[case]
+
+
+def test_an_update_in_part_of_a_large_table_is_completed_by_golds_own_row(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silver is not looked through: its log may be a hundred times as long as the table."""
+    monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", 1)
+    shop = Shop()
+    shop.ddl("t", "CREATE TABLE {table} (id INT PRIMARY KEY, a INT, b TEXT)")
+    for number in range(4):
+        shop.row("t", "INSERT", {"id": number, "a": None, "b": f"text {number}"}, key=True)
+    config = tmp_path / "configs/sources/s.yml"
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        f"format: canal\nrecording: {tmp_path}/feed.jsonl\nlake: {tmp_path}/lake\ntime_zone: UTC\n"
+        "tables: auto\naccept: [replays]\n"
+    )
+
+    def passed() -> Any:
+        write_recording(tmp_path / "feed.jsonl", shop.feed.messages)
+        return run(load(tmp_path / "configs"), ("bronze", "silver", "gold"), True, (), None, quiet)[0]
+
+    passed()
+    shop.row("t", "UPDATE", {"id": 1, "a": 5}, {"a": None}, key=True)
+    shop.row("t", "UPDATE", {"id": 2, "b": None}, {"b": "text 2"}, key=True)
+    monkeypatch.setattr(window, "key_changes", None)
+    (told,) = passed()["tables"]
+
+    assert (told["state"], told["why"]) == ("exact", None)
+    assert sorted(shown(tmp_path / "lake", tmp_path / "out")["d.t"], key=lambda row: row["id"]) == [
+        {"id": 0, "a": None, "b": "text 0"},
+        {"id": 1, "a": 5, "b": "text 1"},
+        {"id": 2, "a": None, "b": None},
+        {"id": 3, "a": None, "b": "text 3"},
+    ]

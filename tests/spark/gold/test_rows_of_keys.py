@@ -69,7 +69,14 @@ def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
     feed, late = feed_of(MODES)
     at_once = run_in_two(tmp_path / "once", feed, set())
     monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", KEPT)
-    brought: list[int] = []
+    brought, asked = list[int](), set[tuple[str, bool]]()
+    key_changes = window.key_changes
+
+    def noted(table: Any, keys: Any, since: Any = None) -> Any:
+        asked.add((table.gold, since is not None))
+        return key_changes(table, keys, since)
+
+    monkeypatch.setattr(window, "key_changes", noted)
 
     def counted(rows: Any) -> Any:
         brought.append(rows.num_rows)
@@ -83,3 +90,5 @@ def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
     assert in_two == at_once
     assert len(brought) == len(MODES)
     assert max(brought) <= 8
+    # rows that are told whole need nothing of what came before the first late change
+    assert asked == {("shop__u", True), ("shop__h", False), ("shop__s", False)}
