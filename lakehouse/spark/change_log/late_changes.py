@@ -16,6 +16,7 @@ from lakehouse.ops.progress import Disproved, NextOffset
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.silver import Done
 from lakehouse.silver.disproved_watermarks import disproved_text, promised, standing
+from lakehouse.silver.position_spans import Span, spans_of
 from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.change_log.changes import between
 from lakehouse.spark.change_log.watermark import done_at, partition_watermarks
@@ -23,6 +24,7 @@ from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress
 from lakehouse.spark.silver.columns import PLACE, POSITION, RECORD
+from lakehouse.spark.silver.dedupe import in_spans
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 from lakehouse.spark.silver.tables import read_silver
 
@@ -59,7 +61,10 @@ def disproofs(log: OpsLog, last: Manifest, until: Position) -> list[Disproved]:
     late = late.where(~F.array_contains(F.coalesce("flags", F.array()), "snapshot"))
     late = _broken(late, before, last.watermark)
     late = _first_read(late, before.next)
-    late = _without_replays(late, changes.where(F.col("batch") <= last.batch))
+    spans = _spans(late)
+    if not spans:
+        return []
+    late = _without_replays(late, changes.where((F.col("batch") <= last.batch) & in_spans(spans)))
     first = F.min(F.struct("position", *RECORD)).alias("first")
     found = late.groupBy("database", "table").agg(F.count("*").alias("n"), first).collect()
     return [
@@ -106,6 +111,14 @@ def _first_read(late: DataFrame, read: Iterable[NextOffset]) -> DataFrame:
     ]
     known = F.broadcast(rows_frame(late.sparkSession, rows, columns(NEXT)))
     return late.join(known, PLACE, "left").where(F.col("offset") >= F.coalesce("next", F.lit(0)))
+
+
+def _spans(late: DataFrame) -> tuple[Span, ...]:
+    """Where the changes lie: silver is looked through for others of their commits there alone."""
+    bounds = late.groupBy("database", "table").agg(
+        F.min("position").alias("low"), F.max("position").alias("high")
+    )
+    return spans_of((tuple(row.low), tuple(row.high)) for row in bounds.collect())
 
 
 def _without_replays(late: DataFrame, known: DataFrame) -> DataFrame:
