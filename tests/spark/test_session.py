@@ -47,7 +47,7 @@ def test_a_window_holds_few_rows_that_can_not_be_spilled() -> None:
 
 
 def test_snapshots_of_tables_stay_below_a_part_of_the_memory(spark: Any, tmp_path: Path) -> None:
-    """Delta kept those of 2,000 tables, 1.5 MB each, which filled a heap of 4 GB."""
+    """Delta kept those of 2,000 tables, 2 MB each, which filled a heap of 4 GB."""
     logs = getattr(getattr(spark._jvm.org.apache.spark.sql.delta, "DeltaLog$"), "MODULE$")
     most = int(spark.conf.get("spark.databricks.delta.delta.log.cacheSize"))
     for number in range(most + 20):

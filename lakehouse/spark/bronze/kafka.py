@@ -59,9 +59,6 @@ SMALL_BACKLOG = 20_000
 # each fetch, and the broker answers behind the fetch of what comes next: with Kafka's own 500 that was half a
 # second for each partition.
 FETCH_WAIT = 20
-# A consumer registers a hundred metrics in JMX, and asks the broker which of them it wants. There is one for
-# each partition, for a moment, and nobody reads them.
-NO_METRICS = {"kafka.auto.include.jmx.reporter": "false", "kafka.enable.metrics.push": "false"}
 # A task lands about so many records, and reads about so many partitions: it has a consumer for each of them,
 # which all stay open until it ends.
 TASK_RECORDS = 1_000
@@ -252,7 +249,6 @@ def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: lis
         .option("maxOffsetsPerTrigger", kafka.max_records)
         .option("kafka.isolation.level", "read_committed")
         .option("kafka.fetch.max.wait.ms", FETCH_WAIT)
-        .options(**NO_METRICS)
     )
     for name, value in kafka.options.items():
         reader = reader.option(name, value)

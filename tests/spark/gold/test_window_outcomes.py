@@ -62,7 +62,8 @@ class Table(GoldTable):
 
     def changes_above(self, low: Any) -> Any:
         above = MIN_POSITION if low is None else low
-        return [change for change in self.run.silver if above < change.position <= self.at]  # type: ignore[attr-defined]
+        silver: Any = self.run.silver
+        return [change for change in silver if above < change.position <= self.at]
 
 
 @dataclass
