@@ -67,7 +67,8 @@ def audit(
 ) -> None:
     """Hold bronze, silver and gold against each other over all that there is, and tell what does not add up:
     records that batches counted and bronze lacks, changes that silver lost, gold rows that silver's log does
-    not give. Exit code 1 where something does not. Changes nothing.
+    not give, changes that do not fit the rows before them. Exit code 1 where something does not. Changes
+    nothing.
     """
     from lakehouse.reporting.text.lists import audit_parts
     from lakehouse.spark.operations.audit import audit as operation

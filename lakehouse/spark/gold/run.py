@@ -327,23 +327,21 @@ def unpublished(log: OpsLog) -> frozenset[str]:
     return frozenset(found)
 
 
-def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
-    """Fold one table, which may be merged of several, into another Delta table, `gold`; False where it does
-    not live at the window's end.
+def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> TableResult | None:
+    """Fold one table, which may be merged of several, into another Delta table, `gold`; None where it does
+    not live at the window's end. The result's entry says what a run would publish of it.
     """
     new = NewChanges(run.silver, small=True)
     shards = shards_plan(run, lineage_id)
     if shards is not None and shards.lineages:
         with many_rows(run.spark), arrow_batches(run.spark, run.arrow_rows):
-            apply_shards(run, replace(shards, gold=gold, known=None, whole=True), new, {})
-        return True
+            return apply_shards(run, replace(shards, gold=gold, known=None, whole=True), new, {})
     lineage = next((one for one in run.history.lineages if one.id == lineage_id), None)
     names = names_held(run.history.lineages, run.window.position, run.entries)
     plan = None if lineage is None else plan_table(run, lineage, names.waits.get(lineage_id))
     if plan is None:
-        return False
+        return None
     run.gates.fit(plan.lineage)
     plan = replace(plan, gold=gold, known=None, before=None, whole=True, retired=False)
     with many_rows(run.spark), arrow_batches(run.spark, run.arrow_rows):
-        apply_table(run, plan, new)
-    return True
+        return apply_table(run, plan, new)

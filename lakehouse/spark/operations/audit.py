@@ -5,6 +5,7 @@ is.
              no record twice, none below silver's progress that no batch has read
     silver   the changes and dead letters in storage  =  those that the batches counted
     gold     the rows of each published table         =  the rows that silver's log folds to
+             each change fits the row before it (docs/continuity.md), as far as the table does not say so
 
 Nothing that is published changes; gold is folded into tables that are removed again.
 """
@@ -78,7 +79,9 @@ def why_left_out(entry: TableEntry) -> str | None:
 def gold_findings(
     log: OpsLog, settings: SourceSettings, manifest: Manifest, entry: TableEntry
 ) -> Iterator[str]:
-    """Where a table, in the newest version that readers see, is not what silver's log folds to."""
+    """Where a table, in the newest version that readers see, is not what silver's log folds to; and what
+    that fold knows to be lacking, where the table does not say so.
+    """
     run = shadow_run(log, settings, manifest, manifest.watermark)
     found = shadow_difference(run, entry, entry.gold, None)
     if found["only_live"] or found["only_rebuilt"] or found["columns_that_differ"]:
@@ -87,3 +90,5 @@ def gold_findings(
             f"{found['only_live']} are in it that the log does not give; "
             f"`lakehouse rebuild {entry.name} --yes`"
         )
+    for text in found["lacking"]:
+        yield f"gold {entry.gold}: {text}; `lakehouse rebuild {entry.name} --yes` publishes it so"

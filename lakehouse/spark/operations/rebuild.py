@@ -41,7 +41,7 @@ from lakehouse.spark.change_log.dead_letters import (
 )
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.plan import GoldRun
-from lakehouse.spark.gold.results import Window
+from lakehouse.spark.gold.results import MISFITS, Window, has_misfits
 from lakehouse.spark.gold.run import fold_shadow, open_run, run_gold
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.gold_names import gold_entry
@@ -114,17 +114,28 @@ def shadow_run(log: OpsLog, settings: SourceSettings, manifest: Manifest, positi
 
 def shadow_difference(run: GoldRun, entry: TableEntry, gold: str, version: int | None) -> Entry:
     """How many rows a version of the Delta table `gold` (None: the newest) and the rebuilt table have in
-    common, and not.
+    common, and not; and what the fold knows to be lacking that the published entry does not say.
     """
     shadow = f"_rebuild_{entry.gold}"
     try:
-        if not fold_shadow(run, entry.lineage, shadow):
+        folded = fold_shadow(run, entry.lineage, shadow)
+        if folded is None:
             raise LakehouseError(f"{entry.name}: expected a table that lives at that moment")
         live = run.lake.read(run.spark, "gold", gold, version)
         with many_rows(run.spark):
-            return difference(live, run.lake.read(run.spark, "gold", shadow))
+            rows = difference(live, run.lake.read(run.spark, "gold", shadow))
+        return {**rows, "lacking": [] if folded.entry is None else newly_lacking(entry, folded.entry)}
     finally:
         discard(run.spark, run.lake, shadow)
+
+
+def newly_lacking(published: TableEntry, folded: TableEntry) -> list[str]:
+    """What a fold of all changes knows to be lacking, in words, that the published entry does not say."""
+    known = set() if published.lacking is UNSET else set(published.lacking)
+    found = [] if folded.lacking is UNSET else sorted(folded.lacking)
+    # these count the changes that do not fit: more of them are no news
+    again = MISFITS if has_misfits(published) else None
+    return [text for text in found if text not in known and not (again and text.startswith(again))]
 
 
 def difference(live: DataFrame, rebuilt: DataFrame) -> Entry:

@@ -9,6 +9,8 @@ import pytest
 
 from lakehouse.config.load import load
 from lakehouse.spark import limits
+from lakehouse.spark.operations.audit import audit
+from lakehouse.spark.operations.rebuild import rebuild_table
 from lakehouse.spark.pipeline.run import run
 from tests.support.feeds import TiCDC
 from tests.support.lakes import quiet, shown, write_recording
@@ -28,18 +30,18 @@ WAYS: dict[str, dict[str, int]] = {
 class Lossy:
     """A feed of one table per mode. `lost` of an update is sent late."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.feed = folder, TiCDC()
+    def __init__(self, folder: Path, *modes: str) -> None:
+        self.folder, self.feed, self.tables = folder, TiCDC(), modes or tuple(MODES)
         for name in ("sources", "tables"):
             (folder / "configs" / name).mkdir(parents=True)
         source = f"format: ticdc-canal-json\nrecording: {folder / 'feed.jsonl'}\nlake: {folder / 'lake'}\n"
         source += "time_zone: UTC\ntables: auto\noptions: {tidb_extension: 'true'}\n"
         (folder / "configs/sources/s.yml").write_text(source)
-        for table, gold in MODES.items():
-            (folder / f"configs/tables/d.{table}.yml").write_text(f"source: s\ngold: {gold}\n")
+        for table in self.tables:
+            (folder / f"configs/tables/d.{table}.yml").write_text(f"source: s\ngold: {MODES[table]}\n")
 
     def each(self, at: int, kind: str, new: str, old: str | None = None) -> None:
-        for table in MODES:
+        for table in self.tables:
             before = None if old is None else {"id": 1, "v": old}
             self.feed.row(at, kind, {"id": 1, "v": new}, before, table=table)
 
@@ -53,6 +55,11 @@ class Lossy:
         write_recording(self.folder / "feed.jsonl", self.feed.messages)
         came = run(load(self.folder / "configs"), ("bronze", "silver", "gold"), True, (), None, quiet)[0]
         return {entry["table"].removeprefix("d."): (entry["state"], entry["why"]) for entry in came["tables"]}
+
+    def audited(self) -> list[str]:
+        """What the audit of the lake finds."""
+        [entry] = audit(str(self.folder / "lake"), "s", quiet)
+        return sorted(entry["findings"])
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -103,3 +110,31 @@ def test_the_first_change_of_a_run_is_held_against_the_row_that_gold_has(spark: 
         assert state == "incomplete" and why is not None
         assert "(1, the first: an update or delete of a row that is not there: key" in why
         assert "at 0.22.1 after 0.20.2)" in why
+
+
+def test_what_a_run_did_not_hold_against_gold_is_told_by_the_audit(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lossy(tmp_path, "upsert")
+    lake.feed.ddl(1, "CREATE TABLE upsert (id INT PRIMARY KEY, v VARCHAR(9))", table="upsert")
+    lake.each(2, "INSERT", "a")
+    lake.watermark(10)
+    assert set(lake.run().values()) == {("exact", None)}
+    assert lake.audited() == []
+
+    # more than the driver holds: the first change of a row is not held against the row that gold has
+    for name, value in WAYS["in jobs"].items():
+        monkeypatch.setattr(limits, name, value)
+    lake.each(12, "UPDATE", "c", "b")
+    lake.each(14, "UPDATE", "d", "c")
+    lake.watermark(20)
+    assert set(lake.run().values()) == {("exact", None)}
+
+    [found] = lake.audited()
+    assert found.startswith("gold d__upsert: changes do not fit the rows before them")
+    assert "(1, the first: an old image that is not the row before it" in found
+
+    rebuilt = rebuild_table(str(tmp_path / "lake"), "d.upsert", None, True, "an update is lost")
+    assert len(rebuilt["lacking"]) == 1 and rebuilt["replaced"] is True
+    assert {state for state, _ in lake.run().values()} == {"incomplete"}
+    assert lake.audited() == []
