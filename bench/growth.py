@@ -14,6 +14,7 @@ docs/growth.md, a section per command.
 """
 
 import argparse
+import json
 import os
 import platform
 import random
@@ -80,7 +81,9 @@ class Feed:
         return self.told(self.insert() for _ in range(count))
 
     def changes(self, count: int, kind: str) -> Iterator[Message]:
-        """A batch of one kind: `recent`, `scattered`, or one of KEY_KINDS."""
+        """A batch of one kind: `recent`, `scattered`, `in part`, or one of KEY_KINDS."""
+        if kind == "in part":
+            return self.told(self.part() for _ in range(count))
         if kind in KEY_KINDS:
             one = {"inserts": self.insert, "updates": self.update, "deletes": self.delete}[kind]
             return self.told(one() for _ in range(count))
@@ -111,6 +114,13 @@ class Feed:
         old = self.versions.get(key, 0)
         self.versions[key] = old + 1
         return key, f'{{"u":{self.image(key, old + 1)},"p":{self.image(key, old)}}}'
+
+    def part(self) -> tuple[int, str]:
+        """An update that tells some columns alone, with the values that they have."""
+        key = self.chance.randint(1, self.count)
+        cells = json.loads(self.image(key, self.versions.get(key, 0)))
+        told = {name: cells[name] for name in ("id", "customer")}
+        return key, json.dumps({"u": told, "p": told})
 
     def told(self, events: Iterable[tuple[int, str]]) -> Iterator[Message]:
         """Row events as messages of some events each, and a resolved event behind them."""

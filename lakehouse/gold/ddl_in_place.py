@@ -7,27 +7,25 @@ not hold) folds the table again. Both ways give the same table: the rows of a ta
 nothing but these effects.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from lakehouse.ddl_effects import Drop, Effect, Fill, ImpliedFill, Retype
 from lakehouse.fold.steps import changes_key
 from lakehouse.fold.upcast import LOST, Row, Upstream, compile_moves, may_lose
-from lakehouse.gold.columns import GoldColumn, gold_column
+from lakehouse.gold.columns import GoldColumn
+from lakehouse.gold.converted_cells import Conversion
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.shards import INTEGERS
 from lakehouse.lineage import Lineage
-from lakehouse.schema import Column, GoldKeeps
+from lakehouse.schema import GoldKeeps
 from lakehouse.values.convert import is_identity
 
 # of a cell of these types that has no companion gold has what the source has; and gold holds all values of
 # those, a zero for NULL included
 _READ_BACK = ("integer", "decimal", "text", "date", "datetime")
 _ALWAYS_HELD = ("integer", "decimal", "text", "double")
-# so many values of a column are converted once, wherever they are
-_CELLS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,38 +34,6 @@ class AddedColumn:
 
     column: GoldColumn
     value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    """A column whose cells the statements of some steps convert: the column and gold's type before and after.
-    It is plain data, so that workers can make its rule.
-    """
-
-    lineage: Lineage
-    steps: tuple[int, int]
-    upstream: Upstream
-    old: tuple[Column, str]
-    new: tuple[Column, str]
-
-    def rule(self) -> Callable[[Any], Any]:
-        """What gold has of a cell after the statements, by what it has before. ValueError where it can't hold
-        that.
-        """
-        moves = compile_moves(self.lineage, *self.steps, self.upstream)
-        old, new = (gold_column(*told, companion="") for told in (self.old, self.new))
-        place = old.column.id
-
-        def convert(value: Any) -> Any:
-            row: Row = {place: old.to_canonical(value)}
-            for move in moves:
-                moved = move(row)
-                if moved is None or LOST in moved:
-                    raise ValueError("a cell that no rule converts")
-                row = moved
-            return None if row[place] is None else new.to_python(row[place])
-
-        return lru_cache(_CELLS)(convert)
 
 
 @dataclass(frozen=True, slots=True)

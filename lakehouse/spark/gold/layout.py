@@ -14,7 +14,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.gold.columns import RAW, GoldColumn, kept_columns
-from lakehouse.gold.ddl_in_place import Conversion, InPlace
+from lakehouse.gold.converted_cells import Conversion
+from lakehouse.gold.ddl_in_place import InPlace
 from lakehouse.gold.options import PLAIN, GoldOptions, from_plain
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.schema import TableSchema
@@ -177,12 +178,15 @@ def _projected(rows: DataFrame, change: InPlace, held: Sequence[str]) -> DataFra
     former = {new: old for old, new in _renamed(change, held).items()}
     fills = {one.column.name: one for one in change.added}
     converted = {one.new[0].name: one for one in change.converted}
-    places = {at: converted[c.name] for at, c in enumerate(change.columns) if c.name in converted}
+    by_sql = {name: one.sql(quote(former.get(name, name))) for name, one in converted.items()}
+    in_python = {name for name, expression in by_sql.items() if expression is None}
+    places = {at: converted[c.name] for at, c in enumerate(change.columns) if c.name in in_python}
     cells, fields = [], []
     for column in change.columns:
         name, type_ = column.name, data_type(column.spark)
-        cell = F.lit(constant(fills[name].value)) if name in fills else F.col(quote(former.get(name, name)))
-        cells.append(cell if name in converted else cell.cast(type_))
+        told = by_sql.get(name) or quote(former.get(name, name))
+        cell = F.lit(constant(fills[name].value)) if name in fills else F.expr(told)
+        cells.append(cell if name in in_python else cell.cast(type_))
         fields.append(StructField(name, type_, True, metadata_of(column)))
     for old, new in kept_companions(change, held):
         cells.append(F.col(quote(old)))
