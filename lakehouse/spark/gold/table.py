@@ -1,11 +1,11 @@
 """One gold table in one run, and writing all of its rows, folded on the driver or in Spark jobs. A window of
-changes is merged by window.py.
+changes is merged by window.py; what silver has of some rows alone is read here.
 
 Each write returns what it wrote and what it found (lakehouse/spark/gold/results.py), so that no finding can
 be dropped on the way to the manifest.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position, just_above
-from lakehouse.fold.row_edits import Change
+from lakehouse.fold.row_edits import Change, Key
+from lakehouse.fold.steps import cuts
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
 from lakehouse.gold.ddl_in_place import InPlace
@@ -25,14 +26,23 @@ from lakehouse.gold.shards import INTEGERS
 from lakehouse.lineage import Lineage, key_ids
 from lakehouse.reporting.text.values import counted
 from lakehouse.schema import TableSchema
-from lakehouse.spark.change_log.changes import between, changes_in, collect_changes, of_lineage
+from lakehouse.spark import limits
+from lakehouse.spark.change_log.changes import (
+    between,
+    changes_in,
+    collect_changes,
+    few_changes,
+    named_changes,
+    of_lineage,
+)
+from lakehouse.spark.change_log.key_changes import Reading, move_others, of_keys
 from lakehouse.spark.fold.fold_job import fold_large
-from lakehouse.spark.fold.modes import mode_large
+from lakehouse.spark.fold.modes import mode_large, valued
 from lakehouse.spark.fold.typed_rows import OP, LargeFold
 from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.layout import altered, can_alter, declare_key, drop_key, key_names, metadata_of
 from lakehouse.spark.gold.plan import GoldRun
-from lakehouse.spark.gold.results import Found, Size, Written
+from lakehouse.spark.gold.results import Found, Size, Written, has_misfits
 from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Verdict
 from lakehouse.spark.session import capabilities
 from lakehouse.spark.table_versions import version_of
@@ -277,6 +287,38 @@ def judged_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], 
     if table.read is not None:
         return changes_in(table.read, table.lineage, table.at), NO_VERDICT
     return (change for _, change, _ in collect_changes(table.own_changes)), NO_VERDICT
+
+
+class KeyChanges(NamedTuple):
+    """All of silver's changes of some rows, and maybe of others; `is_all`: all of the table's."""
+
+    changes: Iterable[Change]
+    verdict: Verdict
+    is_all: bool
+
+
+def key_changes(table: GoldTable, keys: Collection[Key], since: Position | None = None) -> KeyChanges | None:
+    """What silver has of these rows, behind `since`: all of the table's changes where they are few, else
+    those of the rows, which Spark's workers find. None where nothing less than a fold in Spark will do: even
+    these are more than the driver holds, they are judged, the rows' keys can't be told from changes alone, a
+    row has moved from another key or to it, or what is known to lack may be mended by what came late.
+    """
+    if table.size.small:
+        return KeyChanges(*judged_changes(table, count=False), is_all=True)
+    entry, upstream = table.run.entries.get(table.lineage.id), table.run.settings.upstream
+    if table.gate is not None or (entry is not None and has_misfits(entry)):
+        return None
+    if cuts(table.lineage, table.step, upstream):
+        return None
+    plain = table.options.plain
+    read_as = table.lineage if plain else valued(table.lineage)
+    reading = Reading(read_as, table.step, upstream, cleared=not plain)
+    mine = of_keys(table.changes_above(since), reading, keys)
+    rows = few_changes(mine, limits.GOLD_TABLE_CHANGES, limits.GOLD_TABLE_BYTES)
+    if rows is None:
+        return None
+    changes = [change for _, change, _ in named_changes(rows)]
+    return None if move_others(reading, changes, keys) else KeyChanges(changes, NO_VERDICT, is_all=False)
 
 
 def findings_of(rows: ModeRows, verdict: Verdict = NO_VERDICT) -> Found:

@@ -1,38 +1,38 @@
 """Merges a window of changes into one gold table, on the driver or in Spark jobs."""
 
 import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import DataFrame
 
-from lakehouse.events import Position, just_below
+from lakehouse.events import Position, just_above, just_below
 from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
 from lakehouse.fold.current_rows import Folded, breaks_among, finish, fold, settle
 from lakehouse.fold.keyless import counted
 from lakehouse.fold.row_edits import Change, Key, row_key
-from lakehouse.fold.steps import cuts, last_cut
+from lakehouse.fold.steps import last_cut
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import lacking_cells
 from lakehouse.lineage import StepIndex
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import few_changes, named_changes, of_lineage
-from lakehouse.spark.change_log.key_changes import Reading, move_others, of_keys
-from lakehouse.spark.fold.modes import commits, timed, valued
+from lakehouse.spark.change_log.changes import between, few_changes, named_changes, of_lineage
+from lakehouse.spark.fold.modes import commits, timed
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge
-from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written, has_misfits
+from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written
 from lakehouse.spark.gold.table import (
     GoldTable,
+    KeyChanges,
     findings_of,
     fold_changes,
     frame_of,
-    judged_changes,
+    key_changes,
     named,
     refold,
 )
-from lakehouse.spark.quality.gates import NO_VERDICT, Verdict
+from lakehouse.spark.quality.gates import NO_VERDICT
 
 
 def merge_changes(table: GoldTable, changes: list[Change], before: Position, version: int) -> Written:
@@ -241,38 +241,6 @@ def is_met(table: GoldTable, outcome: Outcome, merged: merge.Merged) -> bool:
     return bool(table.ids) or table.mode.word == "append" or merged.matched == outcome.meets
 
 
-class KeyChanges(NamedTuple):
-    """All of silver's changes of some rows, and maybe of others; `is_all`: all of the table's."""
-
-    changes: Iterable[Change]
-    verdict: Verdict
-    is_all: bool
-
-
-def key_changes(table: GoldTable, keys: Collection[Key], since: Position | None = None) -> KeyChanges | None:
-    """What silver has of these rows, behind `since`: all of the table's changes where they are few, else
-    those of the rows, which Spark's workers find. None where nothing less than a fold in Spark will do: even
-    these are more than the driver holds, they are judged, the rows' keys can't be told from changes alone, a
-    row has moved from another key or to it, or what is known to lack may be mended by what came late.
-    """
-    if table.size.small:
-        return KeyChanges(*judged_changes(table, count=False), is_all=True)
-    entry, upstream = table.run.entries.get(table.lineage.id), table.run.settings.upstream
-    if table.gate is not None or (entry is not None and has_misfits(entry)):
-        return None
-    if cuts(table.lineage, table.step, upstream):
-        return None
-    plain = table.options.plain
-    read_as = table.lineage if plain else valued(table.lineage)
-    reading = Reading(read_as, table.step, upstream, cleared=not plain)
-    mine = of_keys(table.changes_above(since), reading, keys)
-    rows = few_changes(mine, limits.GOLD_TABLE_CHANGES, limits.GOLD_TABLE_BYTES)
-    if rows is None:
-        return None
-    changes = [change for _, change, _ in named_changes(rows)]
-    return None if move_others(reading, changes, keys) else KeyChanges(changes, NO_VERDICT, is_all=False)
-
-
 def _refolded_rows(
     table: GoldTable, touched: set[Any], known: KeyChanges
 ) -> tuple[list[Row], list[Row], Found]:
@@ -324,21 +292,60 @@ def _advanced(
 def merge_window(
     table: GoldTable, window: DataFrame, before: Position, version: int, *, late: bool, rows: int
 ) -> Written:
-    """Merge a window of many changes: in Spark jobs, or some commits at a time."""
+    """Merge a window of many changes: in Spark jobs, or some commits at a time; those that came late before
+    the others.
+    """
+    changes, found = window.where(of_lineage(table.lineage)), NOTHING_FOUND
     if late:
-        return refold(table, exists=True)
-    changes = window.where(of_lineage(table.lineage))
+        first = _merge_late(table, changes, before, version)
+        if first is None:
+            return refold(table, exists=True)
+        version, found, changes = first.version, first.found, changes.where(between(before, None))
+    if found.unknown:
+        return Written(version, "", found)
     if not (table.options.plain and table.ids):
-        return _merge_by_commits(table, changes, before, version, rows=rows)
+        written = _merge_by_commits(table, changes, before, version, rows=rows)
+        return written._replace(found=found.plus(written.found)._replace(applied=rows))
     large = fold_changes(table, changes, rows, whole=False)
     if large.unknown:
-        return Written(version, "", Found(large.unknown, large.problems))
+        return Written(version, "", found.plus(Found(large.unknown, large.problems)))
     if "patch" in large.kinds:
-        return refold(table, exists=True)
+        if not _has_one_step(table, before):
+            return refold(table, exists=True)
+        written = _merge_by_commits(table, changes, before, version, rows=rows)
+        return written._replace(found=found.plus(written.found)._replace(applied=rows))
     frame = named(large.frame, table.columns, large.companions, OP)
     version = _merged(table, frame, table.ordered_rows).version
-    found = Found({}, large.problems, rows, breaks=large.breaks)
+    found = found.plus(Found({}, large.problems, breaks=large.breaks))._replace(applied=rows)
     return Written(version, f"merged up to {rows} changes", found)
+
+
+def _has_one_step(table: GoldTable, before: Position) -> bool:
+    """Whether the table has the schema that it had at the window's beginning."""
+    return table.lineage.step_at(just_above(before)) == table.step
+
+
+def _merge_late(table: GoldTable, changes: DataFrame, before: Position, version: int) -> Written | None:
+    """Merge a large window's changes that came late, as if the window ended where it begins. None where these
+    are more than the driver holds, or where nothing less than a fold of the whole table will do.
+    """
+    if table.size.small or not _has_one_step(table, before):
+        return None
+    rows = few_changes(
+        changes.where(between(None, before)), limits.GOLD_TABLE_CHANGES, limits.GOLD_TABLE_BYTES
+    )
+    if rows is None:
+        return None
+    until = replace(table, at=before)
+    outcome = outcome_of(until, [change for _, change, _ in named_changes(rows)], before, version)
+    if outcome is None:
+        return None
+    if outcome.found.unknown or not (outcome.puts or outcome.deletes):
+        return Written(version, "", outcome.found)
+    put = write_outcomes([(table, outcome)], before)
+    if not is_met(table, outcome, put):
+        return None
+    return Written(put.version, "", outcome.found.plus(Found(problems=put.lacking(len(outcome.puts)))))
 
 
 def _merge_by_commits(

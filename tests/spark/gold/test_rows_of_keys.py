@@ -46,8 +46,8 @@ def feed_of(tables: Iterable[str]) -> tuple[OpenFeed, set[int]]:
     return feed, late
 
 
-def run_in_two(folder: Path, feed: OpenFeed, late: set[int]) -> Any:
-    """The tables once the late messages have come too."""
+def run_in_two(folder: Path, feed: OpenFeed, late: set[int], first: int | None = None) -> Any:
+    """The tables once the late messages have come too, with `late` those behind `first` messages."""
     for name in ("sources", "tables"):
         (folder / "configs" / name).mkdir(parents=True)
     path, lake = folder / "feed.jsonl", folder / "lake"
@@ -56,7 +56,7 @@ def run_in_two(folder: Path, feed: OpenFeed, late: set[int]) -> Any:
     for table, mode in MODES.items():
         (folder / f"configs/tables/{table}.yml").write_text(f"source: s\ntable: shop.{table}\ngold: {mode}\n")
     if late:
-        write_recording(path, [one for one in feed.messages if one.offset not in late])
+        write_recording(path, [one for one in feed.messages[:first] if one.offset not in late])
         run(load(folder / "configs"), ("bronze", "silver", "gold"), True, (), None, quiet)
     write_recording(path, feed.messages)
     run(load(folder / "configs"), ("bronze", "silver", "gold"), True, (), None, quiet)
@@ -70,7 +70,7 @@ def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
     at_once = run_in_two(tmp_path / "once", feed, set())
     monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", KEPT)
     brought, asked = list[int](), set[tuple[str, bool]]()
-    key_changes = window.key_changes
+    key_changes = gold_table.key_changes
 
     def noted(table: Any, keys: Any, since: Any = None) -> Any:
         asked.add((table.gold, since is not None))
@@ -82,7 +82,7 @@ def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
         brought.append(rows.num_rows)
         return named_changes(rows)
 
-    monkeypatch.setattr(window, "named_changes", counted)
+    monkeypatch.setattr(gold_table, "named_changes", counted)
     monkeypatch.setattr(gold_table, "collect_changes", None)
 
     in_two = run_in_two(tmp_path / "two", feed, late)
@@ -92,3 +92,28 @@ def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
     assert max(brought) <= 8
     # rows that are told whole need nothing of what came before the first late change
     assert asked == {("shop__u", True), ("shop__h", False), ("shop__s", False)}
+
+
+def test_a_large_window_with_changes_that_came_late_is_merged_too(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that came late as if they were all, the others behind them: no table is folded again."""
+    feed, late = feed_of(MODES)
+    first, at = len(feed.messages), 1000
+    for table in MODES:
+        for number in range(3, 3 + KEPT):
+            at += 1
+            feed.row(at, table, number, v=f"new {number}", w=2)
+        at += 1
+        feed.row(at, table, 5, "d", v="new 5", w=2)
+    feed.resolved(at + 1)
+    at_once = run_in_two(tmp_path / "once", feed, set())
+    monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", KEPT)
+    monkeypatch.setattr(limits, "GOLD_WINDOW_CHANGES", 0)
+    folded = list[str]()
+    monkeypatch.setattr(window, "refold", lambda table, exists: folded.append(table.gold))
+
+    in_two = run_in_two(tmp_path / "two", feed, late, first)
+
+    assert folded == []
+    assert in_two == at_once
