@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakehouse.ddl_effects import Retype
 from lakehouse.fold.upcast import LOST, Row, Upstream, compile_moves
@@ -22,6 +22,9 @@ _CELLS = 1 << 16
 # digits of Spark's widest DECIMAL
 _DIGITS = 38
 _NUMBERS = ("integer", "decimal")
+EMPTY = "''"
+# each statement on a number repeats the expression that it converts
+_LONGEST = 4_000
 # digits of the types that gold has for integers
 _HELD_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19, "DECIMAL(20,0)": 20}
 
@@ -62,35 +65,44 @@ class Conversion:
         gives.
         """
         (column, held), (_, wanted) = self.old, self.new
-        if (held == "STRING") != (column.type.family == "text"):  # a number as text
-            return None
-        first, last = self.steps
-        found: str | None = cell
-        for step in self.lineage.steps[first + 1 : last + 1]:
+        told = Typed(cell, held)
+        for step in self.lineage.steps[self.steps[0] + 1 : self.steps[1] + 1]:
             for effect in step.effects:
-                if isinstance(effect, Retype) and effect.column_id == column.id and found is not None:
-                    found = _converted(found, effect, self.upstream.server)
-        is_held = wanted != "STRING" or self.new[0].type.family == "text"
-        return f"CAST({found} AS {wanted})" if found is not None and is_held else None
+                if not (isinstance(effect, Retype) and effect.column_id == column.id):
+                    continue
+                found = _converted(told, effect, self.upstream.server)
+                if found is None or len(found.text) > _LONGEST:
+                    return None
+                told = found
+        # where gold has a number as text, that is no text of the source's
+        is_held = [(kind == "STRING") == (one.type.family == "text") for one, kind in (self.old, self.new)]
+        return f"CAST({told.text} AS {wanted})" if all(is_held) else None
 
 
-def _converted(cell: str, effect: Retype, server: str) -> str | None:
-    """A cell behind one statement, as an expression; None where no expression is known."""
+class Typed(NamedTuple):
+    """An expression and its type."""
+
+    text: str
+    type: str
+
+
+def _converted(cell: Typed, effect: Retype, server: str) -> Typed | None:
+    """A cell behind one statement; None where no expression is known."""
     old, new = effect.old, effect.new
-    zero = {"integer": "0", "decimal": "0", "text": "''"}.get(new.family)
-    found: str | None = None
-    if zero is None:
+    if {old.base, new.base} & PRINTED.keys():
         return None
-    if is_identity(old, new):
-        found = cell
-    elif old.family in _NUMBERS and new.family in _NUMBERS:
-        found = _number(cell, old, new, server)
+    found: Typed | None = None
+    if old.family in _NUMBERS and new.family in _NUMBERS:
+        found = cell if is_identity(old, new) else _number(cell.text, old, new, server)
     elif old.family == new.family == "text":
-        found = _text(cell, old, new)
-    return f"coalesce({found}, {zero})" if found is not None and effect.not_null else found
+        found = cell if is_identity(old, new) else _text(cell.text, new)
+    if found is None or not effect.not_null:
+        return found
+    zero = f"CAST({0 if new.family in _NUMBERS else EMPTY} AS {found.type})"  # else digits of the others go
+    return Typed(f"coalesce({found.text}, {zero})", found.type)
 
 
-def _number(cell: str, old: ColumnType, new: ColumnType, server: str) -> str | None:
+def _number(cell: str, old: ColumnType, new: ColumnType, server: str) -> Typed | None:
     """Rounded half away from zero to the new type's scale, and clipped to its range
     (lakehouse/values/store_assignment/numbers.py): in a type that holds both types' values.
     """
@@ -106,7 +118,7 @@ def _number(cell: str, old: ColumnType, new: ColumnType, server: str) -> str | N
     rounded = f"CAST(round({told}, {scale}) AS {wide})" if scale < _scale(old) else told
     least, most = (f"CAST({bound:f}BD AS {wide})" for bound in (low, high))
     # these two pass over NULL
-    return f"if({cell} IS NULL, NULL, least(greatest({rounded}, {least}), {most}))"
+    return Typed(f"if({cell} IS NULL, NULL, least(greatest({rounded}, {least}), {most}))", wide)
 
 
 def _scale(type_: ColumnType) -> int:
@@ -131,9 +143,9 @@ def _range(type_: ColumnType) -> tuple[Decimal, Decimal]:
     return Decimal(0) if type_.unsigned else most.copy_negate(), most
 
 
-def _text(cell: str, old: ColumnType, new: ColumnType) -> str | None:
+def _text(cell: str, new: ColumnType) -> Typed | None:
     """Cut at the new type's length, in characters; CHAR drops its last spaces."""
-    if old.base in PRINTED or new.base not in ("char", "varchar") or new.charset != "utf8mb4":
+    if new.base not in ("char", "varchar") or new.charset != "utf8mb4":
         return None
     cut = f"substring({cell}, 1, {new.length or 1})"
-    return f"rtrim({cut})" if new.base == "char" else cut
+    return Typed(f"rtrim({cut})" if new.base == "char" else cut, "STRING")

@@ -365,6 +365,7 @@ RULES: dict[str, tuple[str, str]] = {
     "12.11": (
         "An old image is the row that the fold has at that place; a difference is told.",
         "test_a_break_has_both_places_and_a_hash_of_the_key"
+        " test_what_a_run_did_not_hold_against_gold_is_told_by_the_audit"
         " test_an_update_that_is_lost_is_found_by_the_next_old_image"
         " test_a_lost_update_makes_its_table_incomplete_until_it_comes",
     ),

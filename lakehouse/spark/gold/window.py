@@ -304,20 +304,30 @@ def merge_window(
     if found.unknown:
         return Written(version, "", found)
     if not (table.options.plain and table.ids):
-        written = _merge_by_commits(table, changes, before, version, rows=rows)
-        return written._replace(found=found.plus(written.found)._replace(applied=rows))
+        return _with(found, _merge_by_commits(table, changes, before, version, rows=rows), rows)
     large = fold_changes(table, changes, rows, whole=False)
     if large.unknown:
         return Written(version, "", found.plus(Found(large.unknown, large.problems)))
     if "patch" in large.kinds:
-        if not _has_one_step(table, before):
+        entry = table.run.entries.get(table.lineage.id)
+        # gold's rows complete images in part; where it may lack some, each part would read all of silver
+        if entry is None or entry.state != "exact" or not _has_one_step(table, before):
             return refold(table, exists=True)
         written = _merge_by_commits(table, changes, before, version, rows=rows)
-        return written._replace(found=found.plus(written.found)._replace(applied=rows))
+        # of a whole window, where parts tell what does not fit within each
+        breaks = max(large.breaks, written.found.breaks, key=lambda one: one.total)
+        return _with(found, written._replace(found=written.found._replace(breaks=breaks)), rows)
     frame = named(large.frame, table.columns, large.companions, OP)
     version = _merged(table, frame, table.ordered_rows).version
     found = found.plus(Found({}, large.problems, breaks=large.breaks))._replace(applied=rows)
     return Written(version, f"merged up to {rows} changes", found)
+
+
+def _with(late: Found, rest: Written, rows: int) -> Written:
+    """The rest of a window of `rows` changes, with what those that came late before it have found; a fold of
+    all has found that too.
+    """
+    return rest if rest.whole else rest._replace(found=late.plus(rest.found)._replace(applied=rows))
 
 
 def _has_one_step(table: GoldTable, before: Position) -> bool:
@@ -327,16 +337,17 @@ def _has_one_step(table: GoldTable, before: Position) -> bool:
 
 def _merge_late(table: GoldTable, changes: DataFrame, before: Position, version: int) -> Written | None:
     """Merge a large window's changes that came late, as if the window ended where it begins. None where these
-    are more than the driver holds, or where nothing less than a fold of the whole table will do.
+    are more than the driver holds, or where nothing less than a fold of the whole table will do. A table that
+    is held stays where it is.
     """
-    if table.size.small or not _has_one_step(table, before):
+    until = replace(table, at=min(before, table.at))
+    if table.size.small or not _has_one_step(table, until.at):
         return None
     rows = few_changes(
         changes.where(between(None, before)), limits.GOLD_TABLE_CHANGES, limits.GOLD_TABLE_BYTES
     )
     if rows is None:
         return None
-    until = replace(table, at=before)
     outcome = outcome_of(until, [change for _, change, _ in named_changes(rows)], before, version)
     if outcome is None:
         return None

@@ -117,3 +117,29 @@ def test_a_large_window_with_changes_that_came_late_is_merged_too(
 
     assert folded == []
     assert in_two == at_once
+
+
+def test_a_held_table_stays_where_it_is_when_a_large_window_has_changes_that_came_late(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = OpenFeed()
+    feed.ddl(1, "u", "CREATE TABLE `shop`.`u` (id INT PRIMARY KEY, v VARCHAR(20))")
+    for number in range(ROWS):
+        feed.row(2 + number, "u", number, v="first")
+    feed.row(100, "u", 3, v="late")
+    late = {len(feed.messages) - 1}
+    feed.ddl(110, "u", "ALTER TABLE `shop`.`u` FROBNICATE v")
+    feed.row(120, "u", 3, v="behind the statement")
+    feed.resolved(130)
+    first = len(feed.messages)
+    for number in range(2, 2 + KEPT):
+        feed.row(140 + number, "u", number, v="new")
+    feed.resolved(200)
+    at_once = run_in_two(tmp_path / "once", feed, set())
+    monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", KEPT)
+    monkeypatch.setattr(limits, "GOLD_WINDOW_CHANGES", 0)
+
+    in_two = run_in_two(tmp_path / "two", feed, late, first)
+
+    assert in_two == at_once
+    assert {"id": 3, "v": "late"} in in_two["shop.u"]
