@@ -118,7 +118,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tables", type=int, default=120, help="spark: so many live tables a lake, at least")
     parser.add_argument(
         "--limits",
-        choices=("smallest", "default", "infinite", "turn"),
+        choices=("smallest", "default", "infinite", "few", "turn"),
         default="turn",
         help="spark: the sizes at which steps change their way; turn: another one for each lake",
     )

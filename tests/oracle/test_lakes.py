@@ -34,6 +34,7 @@ LAKES = {
     "smallest": (3, ("ticdc-open", "tencent-dts"), True),
     "default": (29, ("ticdc-canal-json", "debezium"), False),
     "infinite": (35, ("ticdc-storage-csv", "canal"), False),
+    "few": (51, ("canal-protobuf", "ticdc-debezium"), False),
 }
 TABLES = 8
 

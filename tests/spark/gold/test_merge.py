@@ -5,6 +5,7 @@ batch's keys.
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakehouse.gold.columns import GoldColumn, gold_columns
@@ -107,3 +108,27 @@ def test_every_row_of_a_batch_is_within_the_bounds(spark: Any, type_: str, value
     assert spark.sql(f"SELECT * FROM bounded t WHERE {' AND '.join(['true', *bounds])}").count() == len(
         values
     )
+
+
+@pytest.mark.parametrize(
+    ("type_", "keys", "opened"),
+    [
+        ("BIGINT", [3, *range(1_000_000, 1_000_100)], 2),
+        ("BIGINT", [-(2**63), 2**63 - 1], 1),  # as wide as the type: not looked at
+        ("INT", [-(2**31), *range(-50, 50), 2**31 - 1], 3),
+        ("INT", list(range(100)), 1),
+        ("INT", [number * 1_000_000 for number in range(1_000)], 1),
+        ("SMALLINT UNSIGNED", [0, 65_535], 2),
+        ("BIGINT", sorted({2**number + delta for number in range(61) for delta in (0, 1, 7)}), 16),
+    ],
+)
+def test_gaps_between_keys_are_left_out(spark: Any, type_: str, keys: list[int], opened: int) -> None:
+    (key,) = key_of(f"CREATE TABLE t (id {type_}, PRIMARY KEY (id))", "id")
+    spark.createDataFrame(pa.table({"id": pa.array(keys, "int64")})).createOrReplaceTempView("wide")
+    rows = spark.sql(f"SELECT CAST(id AS {key.spark}) id FROM wide")
+
+    (bound,) = key_bounds(rows, [key])
+
+    assert bound.count(">=") == opened
+    rows.createOrReplaceTempView("bounded")
+    assert spark.sql(f"SELECT * FROM bounded t WHERE {bound}").count() == len(keys)

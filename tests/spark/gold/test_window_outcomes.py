@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.continuity import Continuity
+from lakehouse.fold.current_rows import finish, fold, settle
 from lakehouse.fold.row_ddl import untimed, with_times
 from lakehouse.fold.row_edits import Change, image_text, row_key
 from lakehouse.fold.steps import target_step
 from lakehouse.fold.upcast import Row, Upstream
-from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
+from lakehouse.gold.columns import GoldColumn, gold_columns, lacking_cells, type_rows
 from lakehouse.gold.ddl_in_place import in_place
 from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import ColumnOptions, GoldOptions
@@ -32,6 +33,7 @@ from lakehouse.lineage import Lineage, key_ids
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
 from lakehouse.spark.change_log.key_changes import may_be_of
 from lakehouse.spark.gold import merge, window
+from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.gold.layout import alter_clauses, can_alter
 from lakehouse.spark.gold.results import MISFITS, Found, Outcome, Size, Written
 from lakehouse.spark.gold.table import GoldTable, findings_of
@@ -173,8 +175,40 @@ def done(clauses: list[str], held: list[str]) -> list[str]:
     return names
 
 
-def merge_in(monkeypatch: pytest.MonkeyPatch, table: Table, gold: Gold, fresh: list[Change]) -> None:
-    """One window by `merge_changes`, with gold's rows in memory."""
+class Frame(list[Change]):
+    """Changes in memory as a DataFrame of silver's, whose conditions are functions."""
+
+    def where(self, kept: Callable[[Change], bool]) -> "Frame":
+        return Frame(filter(kept, self))
+
+
+def between(low: Position | None, high: Position | None) -> Callable[[Change], bool]:
+    """As lakehouse.spark.change_log.changes.between."""
+    return lambda change: (low is None or low < change.position) and (high is None or change.position <= high)
+
+
+def fold_changes(table: Table, changes: list[Change], _: int, whole: bool) -> Any:
+    """As lakehouse.spark.gold.table.fold_changes."""
+    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream, whole=whole)
+    settle(folded, [column.column.id for column in table.columns if column.column.id > 0])
+    kinds = {"patch"} if folded.patches else set()
+    puts = [] if kinds else finish(folded)
+    deletes = [dict(zip(table.ids, key, strict=True)) for key in folded.deleted]
+    problems = frozenset(folded.problems) | lacking_cells(puts, table.mode.needed)
+    return SimpleNamespace(
+        unknown=folded.unknown,
+        kinds=kinds,
+        frame=(puts, deletes),
+        companions=[],
+        problems=problems,
+        breaks=folded.breaks,
+    )
+
+
+def merge_in(
+    monkeypatch: pytest.MonkeyPatch, table: Table, gold: Gold, fresh: list[Change], *, in_jobs: bool
+) -> None:
+    """One window by `merge_changes`, or `in_jobs` by `merge_window`, with gold's rows in memory."""
 
     def known_rows(_: Any, mode: Mode, columns: Any, keys: Any) -> tuple[list[Row], bool]:
         mine = [row for row in gold.rows if row_key(row, mode.ids) in keys]
@@ -220,14 +254,24 @@ def merge_in(monkeypatch: pytest.MonkeyPatch, table: Table, gold: Gold, fresh: l
     monkeypatch.setattr(merge, "known_rows", known_rows)
     monkeypatch.setattr(merge, "equal_rows", equal_rows)
     monkeypatch.setattr(window, "write_outcomes", write)
-    monkeypatch.setattr(window, "of_keys", of_keys)
-    monkeypatch.setattr(window, "few_changes", lambda frame, rows, size: frame)
+    monkeypatch.setattr(gold_table, "of_keys", of_keys)
+    for module in (gold_table, window):
+        monkeypatch.setattr(module, "few_changes", lambda frame, rows, size: frame)
+    monkeypatch.setattr(window, "named_changes", lambda rows: [(None, change, 0) for change in rows])
+    monkeypatch.setattr(window, "of_lineage", lambda _: between(None, None))
+    monkeypatch.setattr(window, "between", between)
+    monkeypatch.setattr(window, "fold_changes", fold_changes)
+    monkeypatch.setattr(window, "named", lambda frame, *_: frame)
+    monkeypatch.setattr(window, "_merged", lambda of, frame, _: write([(of, Outcome(*frame))], gold.before))
     monkeypatch.setattr(window, "timed", timed)
-    monkeypatch.setattr(window, "judged_changes", lambda of, count: (of.own_changes, NO_VERDICT))
+    monkeypatch.setattr(gold_table, "judged_changes", lambda of, count: (of.own_changes, NO_VERDICT))
     monkeypatch.setattr(window, "refold", lambda of, exists: Written(-1, "whole"))
     monkeypatch.setattr(window, "commits", by_commits)
     late = any(change.position <= gold.before for change in fresh)
-    if table.options.plain or late or table.size.small or not table.ids:
+    if in_jobs and not (table.size.small or table.gate):
+        changes: Any = Frame(fresh)
+        written = window.merge_window(table, changes, gold.before, 1, late=late, rows=len(fresh))
+    elif table.options.plain or late or table.size.small or not table.ids:
         written = window.merge_changes(table, fresh, gold.before, 1)
     else:
         written = window._merge_by_commits(table, fresh, gold.before, 1, rows=len(fresh))  # type: ignore[arg-type]
@@ -353,7 +397,7 @@ def check(
             fold_whole(table, gold)
         elif late + fresh:
             with pytest.MonkeyPatch.context() as patched:
-                merge_in(patched, table, gold, late + fresh)
+                merge_in(patched, table, gold, late + fresh, in_jobs=bool(rand.randrange(2)))
         gold.before, gold.keyed = at, bool(table.ids)
         whole = table.mode.rows(here)
         ever |= whole.problems | ({MISFITS} if loses or slow or late else set())
