@@ -1,13 +1,14 @@
 """What `lakehouse snapshot` costs, next to Spark's own JDBC reader and Debezium's snapshot of the same table.
 
-    python -m bench.snapshot [--rows 1000000] [--read-alone]
+    python -m bench.snapshot [--rows 1000000] [--read-alone] [--ours-alone]
 
 Starts a MariaDB, fills a table of five columns, and reads it: by a real Debezium connector, whose messages go
 to a file, without a broker; into Delta by the JDBC reader, in two ranges of the key, as a notebook would do
 it; then by `lakehouse snapshot`, with two readers, and on through silver and gold, which end with the same
-rows (with --read-alone the reading is all that is measured). Wall and CPU seconds are those of the whole
-process tree without the server, and for Debezium without Spark; so is memory, the highest that was seen. The
-result goes to docs/bench.md.
+rows (with --read-alone the reading is all that is measured, and with --ours-alone ours, in whose memory
+nothing is left of the others then). Wall and CPU seconds are those of the whole process tree without the
+server, and for Debezium without Spark; so is memory, the highest that was seen. The result goes to
+docs/bench.md.
 """
 
 import argparse
@@ -139,7 +140,9 @@ def configured(folder: Path, port: int) -> Config:
     return load(folder / "configs")
 
 
-def measure(spark: SparkSession, folder: Path, rows: int, *, read_alone: bool = False) -> dict[str, Cost]:
+def measure(
+    spark: SparkSession, folder: Path, rows: int, *, read_alone: bool = False, ours_alone: bool = False
+) -> dict[str, Cost]:
     """Read the table in each way, and compare the rows at the end."""
     costs: dict[str, list[Cost]] = {}
     before = children()
@@ -168,6 +171,10 @@ def measure(spark: SparkSession, folder: Path, rows: int, *, read_alone: bool = 
         fed()
         run("bronze", "silver", "gold")
         source = source_of(config, "shop", str(lake))
+        asked = Asked(("shop.big",), parallel=READERS)
+        if ours_alone:
+            step("lakehouse snapshot", lambda: snapshot_tables(source, asked, quiet))
+            return {name: found[0] for name, found in costs.items()}
         class_path(DEBEZIUM, "mariadb")  # fetched before the clock runs
         step("Debezium's snapshot", lambda: by_debezium(folder / "debezium", server.port), children())
         sent = count_lines(folder / "debezium/sent.txt")
@@ -175,7 +182,6 @@ def measure(spark: SparkSession, folder: Path, rows: int, *, read_alone: bool = 
             raise SystemExit(f"snapshot: expected {rows:,} records of Debezium, got {sent:,}")
         by_jdbc(spark, server.port, rows, folder / "warm")
         step("Spark's JDBC reader", lambda: by_jdbc(spark, server.port, rows, folder / "jdbc"))
-        asked = Asked(("shop.big",), parallel=READERS)
         step("lakehouse snapshot", lambda: snapshot_tables(source, asked, quiet))
         if read_alone:
             return {name: found[0] for name, found in costs.items()}
@@ -198,6 +204,7 @@ def section(rows: int, told: str, costs: dict[str, Cost]) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     lines = [
         f"    python -m bench.snapshot --rows {rows}{' --read-alone' if 'gold' not in costs else ''}"
+        + (" --ours-alone" if len(costs) == 1 else "")
         + (f" --memory {told}" if told != "2g" else ""),
         "",
         f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()}; load "
@@ -224,12 +231,20 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--read-alone", action="store_true", help="without silver and gold")
+    parser.add_argument("--ours-alone", action="store_true", help="nothing but our reading, for its memory")
     parser.add_argument("--memory", default="2g", help="of the session")
     parser.add_argument("--report", type=Path, default=Path("docs/bench.md"))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakehouse-snapshot-") as folder:
-        costs = measure(session(given.memory), Path(folder), given.rows, read_alone=given.read_alone)
-    title = f"{TITLE}, reading alone" if given.read_alone else TITLE
+        costs = measure(
+            session(given.memory),
+            Path(folder),
+            given.rows,
+            read_alone=given.read_alone,
+            ours_alone=given.ours_alone,
+        )
+    title = f"{TITLE}, ours alone" if given.ours_alone else TITLE
+    title = f"{TITLE}, reading alone" if given.read_alone and not given.ours_alone else title
     text = given.report.read_text(encoding="utf-8")
     told = section(given.rows, given.memory, costs)
     given.report.write_text(replaced(text, title, told), encoding="utf-8")

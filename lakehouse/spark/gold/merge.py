@@ -230,7 +230,7 @@ def key_spans(source: DataFrame, key: GoldColumn, low: int, high: int, *, rows: 
     ends = source.groupBy(part.alias("part")).agg(F.min(F.col(name)), F.max(F.col(name))).collect()
     parts = sorted((int(first), int(last)) for _, first, last in ends)
     gaps = [(other[0] - one[1], number) for number, (one, other) in enumerate(pairwise(parts), 1)]
-    starts = sorted({0, *(number for _, number in nlargest(_SPANS - 1, gaps))})
+    starts = sorted({0, *(number for gap, number in nlargest(_SPANS - 1, gaps) if gap > step)})
     spans = [
         (parts[start][0], parts[end - 1][1])
         for start, end in zip(starts, [*starts[1:], len(parts)], strict=True)
