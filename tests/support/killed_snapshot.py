@@ -19,11 +19,11 @@ main()
 """
 
 
-def kill_snapshot(configs: Path, lake: Path, *, commits: int) -> None:
+def kill_snapshot(configs: Path, lake: Path, *asked: str, commits: int) -> None:
     """Run `lakehouse snapshot shop` in a process of its own, and kill it when it has landed so often."""
     log = lake / "bronze/shop/_delta_log"
     begun = len(list(log.glob("*.json")))
-    words = ["snapshot", "shop", "--configs", str(configs), "--lake", str(lake)]
+    words = ["snapshot", "shop", "--configs", str(configs), "--lake", str(lake), *asked]
     process = subprocess.Popen(
         [sys.executable, "-c", _SNAPSHOT, *words, "--rows-per-second", "1000", "--parallel", "2"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -2,6 +2,8 @@
 is the server, whatever died on the way.
 """
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.config.load import load
+from lakehouse.config.load import database_settings, load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats.snapshot.records import Place
@@ -27,10 +29,13 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_silver
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline import snapshot_tables as command
+from lakehouse.spark.pipeline.import_dump import Given, import_dump
 from lakehouse.spark.pipeline.run import runs
 from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, not_listed, snapshot_tables
 from lakehouse.spark.source import Source, source_of
-from tests.servers.mariadb import MariaDb, start_mariadb
+from lakehouse.spark.verification.looks import Compared, Options
+from lakehouse.spark.verification.run import verify
+from tests.servers.mariadb import MariaDb, run_program, start_mariadb
 from tests.support.busy_server import BusyServer, in_order
 from tests.support.killed_snapshot import kill_snapshot
 from tests.support.lakes import quiet, shown, write_recording
@@ -72,6 +77,19 @@ class Shop:
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         return {name: in_order(rows) for name, rows in shown(self.lake, self.folder / "shown").items()}
+
+    def differences(self) -> dict[str, int]:
+        """How many rows of each table differ from the server's, or can't be told."""
+
+        def beat(_: float) -> None:
+            self.busy.transact()
+            self.run()
+
+        source = self.source()
+        options = Options(pause=beat, wait=8.0)
+        found = verify(Compared(source, database_settings(source.config), options, quiet))
+        assert all(one.compared for one in found)
+        return {one.name[1]: len(one.different) + len(one.undecided) for one in found}
 
     def states(self, spark: Any) -> dict[str, str | None]:
         """What the newest manifest says of each table that is not exact."""
@@ -188,6 +206,73 @@ def test_incomplete_tables_are_read_again_and_no_other(spark: Any, server: Maria
     assert shop.states(spark) == {}
     assert shop.tables() == busy.truth()
     assert list_tables(shop.source(), Asked(incomplete=True)) == []
+
+
+def test_incomplete_tables_are_read_again_while_a_writer_and_the_pipeline_go_on(
+    spark: Any, server: MariaDb, tmp_path: Path
+) -> None:
+    busy = BusyServer(server.port, 6, rows=1500, tables=("item_1", "item_2", "bag"))
+    shop = Shop(tmp_path, busy, server.port)
+    busy.transact()
+    shop.run()
+    shop.snapshot()
+    busy.lose("item_2")
+    shop.run()
+    states = shop.states(spark)
+    with busy.writing():
+        kill_snapshot(shop.folder / "configs", shop.lake, "--incomplete", commits=4)
+        shop.run()
+        result = shop.snapshot(incomplete=True)
+        shop.run()
+    busy.transact()
+    shop.run()
+
+    assert (set(states), result["tables"]) == ({"shop.item_2"}, 1)
+    assert shop.states(spark) == {}
+    assert shop.differences() == dict.fromkeys(busy.tables, 0)
+    assert shop.tables() == busy.truth()
+
+
+DUMPS = {
+    "mariadb-dump": ("--single-transaction", "--master-data=2", "--databases", "shop"),
+    "mydumper": ("--database=shop", "--trx-consistency-only", "--compress", "--threads=1"),
+    "dumpling": ("--database=shop", "--status-addr=127.0.0.1:0"),
+}
+
+
+@pytest.mark.parametrize("program", DUMPS)
+def test_a_dump_that_was_taken_while_a_writer_went_on_ends_in_no_difference(
+    spark: Any, server: MariaDb, tmp_path: Path, program: str
+) -> None:
+    if program != "mariadb-dump" and shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    busy = BusyServer(server.port, 7, rows=1500)
+    shop = Shop(tmp_path, busy, server.port)
+    busy.transact()
+    shop.run()
+
+    with busy.writing():
+        dump = dumped(server, program, tmp_path / "dump")
+        result = import_dump(shop.source(), Given(dump, None), quiet)
+        shop.run()
+    busy.transact()
+    shop.run()
+
+    assert result["tables"] == 3
+    assert shop.states(spark) == {}
+    assert shop.differences() == dict.fromkeys(busy.tables, 0)
+    assert shop.tables() == busy.truth()
+
+
+def dumped(server: MariaDb, program: str, path: Path) -> str:
+    if program == "mariadb-dump":
+        path = path.with_suffix(".sql")
+        path.write_bytes(run_program(program, server, *DUMPS[program]))
+        return str(path)
+    into = "--outputdir" if program == "mydumper" else "--output"
+    where = ("--host=127.0.0.1", f"--port={server.port}", "--user=root", f"{into}={path}")
+    subprocess.run([program, *where, *DUMPS[program]], check=True, capture_output=True, timeout=60)
+    return str(path)
 
 
 def test_what_does_not_fit_the_feed_is_refused_and_lands_nothing(
