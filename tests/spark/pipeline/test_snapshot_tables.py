@@ -44,10 +44,12 @@ from tests.support.records import manifest, table_entry
 PASSWORD = "hunter2hunter2"
 
 
+BINLOG = ("--log-bin=binlog", "--server-id=7", "--binlog-format=ROW")
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
-    options = ("--log-bin=binlog", "--server-id=7", "--binlog-format=ROW")
-    with start_mariadb(tmp_path_factory.mktemp("mariadb"), *options) as server:
+    with start_mariadb(tmp_path_factory.mktemp("mariadb"), *BINLOG) as server:
         yield server
 
 
@@ -231,6 +233,35 @@ def test_incomplete_tables_are_read_again_while_a_writer_and_the_pipeline_go_on(
     assert shop.states(spark) == {}
     assert shop.differences() == dict.fromkeys(busy.tables, 0)
     assert shop.tables() == busy.truth()
+
+
+def test_an_account_that_may_select_alone_is_enough(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a server of its own, for the others' has no accounts."""
+    with start_mariadb(tmp_path / "server", *BINLOG) as own:
+        busy = BusyServer(own.port, 8, rows=30)
+        shop = Shop(tmp_path, busy, own.port)
+        for sql in (
+            "FLUSH PRIVILEGES",
+            "CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'only reads'",
+            "GRANT SELECT ON shop.* TO reader@'127.0.0.1'",
+        ):
+            busy.run(sql)
+        file = shop.folder / "configs/sources/shop.yml"
+        file.write_text(file.read_text().replace("user: root", "user: reader"))
+        busy.transact()
+        shop.run()
+
+        with pytest.raises(LakehouseError, match="Access denied"):
+            shop.snapshot()
+        monkeypatch.setenv("SHOP_PASSWORD", "only reads")
+        shop.snapshot()
+        busy.transact()
+        shop.run()
+
+        assert shop.tables() == busy.truth()
+        assert shop.states(spark) == {}
 
 
 DUMPS = {
