@@ -1,8 +1,11 @@
 """Connections to a source's database, against a real MariaDB."""
 
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -135,3 +138,39 @@ def test_a_file_that_holds_no_certificates_is_named(server: MariaDb, tmp_path: o
         connect(asked),
     ):
         pass
+
+
+def certificates(folder: Path) -> dict[str, Path]:
+    """An authority, and a server's certificate of it for 127.0.0.1."""
+    made = {name: folder / f"{name}.pem" for name in ("ca", "ca-key", "cert", "key", "request")}
+    extension = folder / "extension.cnf"
+    extension.write_text("subjectAltName=IP:127.0.0.1\n")
+    new = ("-newkey", "rsa:2048", "-nodes", "-subj")
+    usage = ("-addext", "keyUsage=critical,keyCertSign")
+    for words in (
+        ("req", "-x509", "-days", "2", *new, "/CN=ca", *usage, "-keyout", made["ca-key"], "-out", made["ca"]),
+        ("req", *new, "/CN=db", "-keyout", made["key"], "-out", made["request"]),
+        (
+            *("x509", "-req", "-days", "2", "-in", made["request"], "-CA", made["ca"]),
+            *("-CAkey", made["ca-key"], "-CAcreateserial", "-extfile", extension, "-out", made["cert"]),
+        ),
+    ):
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+    return made
+
+
+@pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="openssl, which makes the certificates, is lacking"
+)
+def test_a_server_is_spoken_to_by_tls_where_its_certificate_is_of_the_authority(tmp_path: Path) -> None:
+    made = certificates(tmp_path)
+    options = ("--ssl", f"--ssl-ca={made['ca']}", f"--ssl-cert={made['cert']}", f"--ssl-key={made['key']}")
+    with start_mariadb(tmp_path / "server", *options) as server:
+        asked = DatabaseSettings("127.0.0.1", "root", port=server.port, ca=str(made["ca"]))
+        with connect(asked) as database:
+            [(_, version)] = database.ask("SHOW STATUS LIKE 'Ssl_version'")
+        for refused in (replace(asked, ca=None), replace(asked, host="localhost")):
+            with pytest.raises(EnvironmentError_, match=r"choose database\.tls"), connect(refused):
+                pass
+
+    assert version in (b"TLSv1.2", b"TLSv1.3")
