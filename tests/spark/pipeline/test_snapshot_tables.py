@@ -21,6 +21,8 @@ from lakehouse.ops.progress import TableSnapshot, TableSnapshots
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
+from lakehouse.reporting.text.layout import drawn
+from lakehouse.reporting.text.runs import plan_parts
 from lakehouse.sources.live.parallel import Progress as Reached
 from lakehouse.sources.live.read import Begun, Mark
 from lakehouse.sources.live.tables import Listed
@@ -32,6 +34,7 @@ from lakehouse.spark.pipeline import snapshot_tables as command
 from lakehouse.spark.pipeline.import_dump import Given, import_dump
 from lakehouse.spark.pipeline.run import runs
 from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, not_listed, snapshot_tables
+from lakehouse.spark.readers.status import plan
 from lakehouse.spark.source import Source, source_of
 from lakehouse.spark.verification.looks import Compared, Options
 from lakehouse.spark.verification.run import verify
@@ -92,6 +95,11 @@ class Shop:
         found = verify(Compared(source, database_settings(source.config), options, quiet))
         assert all(one.compared for one in found)
         return {one.name[1]: len(one.different) + len(one.undecided) for one in found}
+
+    def older(self) -> str:
+        """What `plan` says of tables that were there before the feed."""
+        shown = drawn(plan_parts(plan(load(self.folder / "configs"), str(self.lake))))
+        return next((line for line in shown.splitlines() if "`lakehouse snapshot shop`" in line), "")
 
     def states(self, spark: Any) -> dict[str, str | None]:
         """What the newest manifest says of each table that is not exact."""
@@ -252,6 +260,7 @@ def test_an_account_that_may_select_alone_is_enough(
         file.write_text(file.read_text().replace("user: root", "user: reader"))
         busy.transact()
         shop.run()
+        assert shop.older() != ""
 
         with pytest.raises(LakehouseError, match="Access denied"):
             shop.snapshot()
@@ -261,7 +270,7 @@ def test_an_account_that_may_select_alone_is_enough(
         shop.run()
 
         assert shop.tables() == busy.truth()
-        assert shop.states(spark) == {}
+        assert (shop.states(spark), shop.older()) == ({}, "")
 
 
 DUMPS = {
