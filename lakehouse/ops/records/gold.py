@@ -38,7 +38,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     names              all names of the source table, in order
     options            its YAML, as lakehouse/gold/options.py reads it
     stopped            where a check with action `stop` stops it, and that check
-    lacking            what changes are known to lack, and since when; not of merged tables
+    lacking            what changes are known to lack, and since when
     shards             the lineages of a merged table
     collided           the note on keys that more than one shard has
     changes            how many of silver's changes it was made of, and how many silver has under its names

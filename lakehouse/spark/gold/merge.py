@@ -42,13 +42,14 @@ PROPERTIES = {
 # A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about:
 # Delta then opens the files of these keys alone, and marks the rows that it replaces there (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
-# of these types different values have different texts
+# so many columns of a key
 _MOST_BOUNDED = 8
 _SIGNED_ZEROS = ("FLOAT", "DOUBLE", "ARRAY<FLOAT>")
 _WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 # keys of which there are more than so many for each row may leave gaps: looked for in so many equal parts, of
 # which so many spans are made
 _SPARSE, _PARTS, _SPANS = 8, 1024, 16
+# of these types different values have different texts
 _BOUNDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP_NTZ", "STRING")
 
 

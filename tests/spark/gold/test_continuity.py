@@ -138,3 +138,23 @@ def test_what_a_run_did_not_hold_against_gold_is_told_by_the_audit(
     assert len(rebuilt["lacking"]) == 1 and rebuilt["replaced"] is True
     assert {state for state, _ in lake.run().values()} == {"incomplete"}
     assert lake.audited() == []
+
+
+def test_a_table_merged_of_shards_is_held_against_itself_by_the_audit(spark: Any, tmp_path: Path) -> None:
+    """Its runs do not hold what is new against the rows that gold has."""
+    lake = Lossy(tmp_path, "upsert")
+    (tmp_path / "configs/tables/d.upsert.yml").rename(tmp_path / "configs/tables/d.all.yml")
+    (tmp_path / "configs/tables/d.all.yml").write_text("source: s\ntables: d.o_*\n")
+    for table in ("o_1", "o_2"):
+        lake.feed.ddl(1, f"CREATE TABLE {table} (id INT PRIMARY KEY, v VARCHAR(9))", table=table)
+        lake.feed.row(2, "INSERT", {"id": 1, "v": "a"}, table=table)
+    lake.watermark(10)
+    assert set(lake.run().values()) == {("exact", None)}
+    assert lake.audited() == []
+
+    lake.feed.row(12, "UPDATE", {"id": 1, "v": "c"}, {"id": 1, "v": "b"}, table="o_2")
+    lake.watermark(20)
+    assert set(lake.run().values()) == {("exact", None)}
+
+    [found] = lake.audited()
+    assert "(1, the first: an old image that is not the row before it" in found
