@@ -180,7 +180,7 @@ def test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_
     place.run()
     live, lake = place.shown(), str(place.lake)
     entry = next(one for one in place.manifest(spark).tables if one.table == "b")
-    same = {"equal": 3, "only_live": 0, "only_rebuilt": 0, "columns_that_differ": []}
+    same = {"equal": 3, "only_live": 0, "only_rebuilt": 0, "columns_that_differ": [], "lacking": []}
     assert rebuild_table(lake, "d.b", None, False) == {
         "table": "d.b",
         "compared_with": "the live table",
