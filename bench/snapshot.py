@@ -202,14 +202,14 @@ def measure(
 
 def section(rows: int, told: str, costs: dict[str, Cost]) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    alone = " --ours-alone" if len(costs) == 1 else " --read-alone" if "gold" not in costs else ""
+    connector = f" Debezium {DEBEZIUM} writes to a file." if len(costs) > 1 else ""
     lines = [
-        f"    python -m bench.snapshot --rows {rows}{' --read-alone' if 'gold' not in costs else ''}"
-        + (" --ours-alone" if len(costs) == 1 else "")
-        + (f" --memory {told}" if told != "2g" else ""),
+        f"    python -m bench.snapshot --rows {rows}{alone}" + (f" --memory {told}" if told != "2g" else ""),
         "",
         f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()}; load "
         f"average {os.getloadavg()[2]:.1f}. {rows:,} rows of five columns in a MariaDB 11.4 on the same "
-        f"machine, {READERS} readers; a driver of {told}. Debezium {DEBEZIUM} writes to a file; run once."
+        f"machine, {READERS} readers; a driver of {told}.{connector} Run once."
         + (" The rows are the same at the end." if "gold" in costs else ""),
         "",
         "| step | wall s | CPU s | rows/s | CPU µs a row | peak MB |",

@@ -22,7 +22,6 @@ _CELLS = 1 << 16
 # digits of Spark's widest DECIMAL
 _DIGITS = 38
 _NUMBERS = ("integer", "decimal")
-EMPTY = "''"
 # each statement on a number repeats the expression that it converts
 _LONGEST = 4_000
 # digits of the types that gold has for integers
@@ -98,8 +97,9 @@ def _converted(cell: Typed, effect: Retype, server: str) -> Typed | None:
         found = cell if is_identity(old, new) else _text(cell.text, new)
     if found is None or not effect.not_null:
         return found
-    zero = f"CAST({0 if new.family in _NUMBERS else EMPTY} AS {found.type})"  # else digits of the others go
-    return Typed(f"coalesce({found.text}, {zero})", found.type)
+    zero = "0" if new.family in _NUMBERS else "''"
+    # of the same type: an integer beside a decimal would take digits from it
+    return Typed(f"coalesce({found.text}, CAST({zero} AS {found.type}))", found.type)
 
 
 def _number(cell: str, old: ColumnType, new: ColumnType, server: str) -> Typed | None:
