@@ -13,6 +13,7 @@ import pytest
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.spark.ops.log import OpsLog
 from tests.oracle.database import Database
+from tests.oracle.dialects import MARIADB
 from tests.oracle.formats import FORMATS
 from tests.oracle.generate import generate
 from tests.oracle.pipeline.compare import (
@@ -27,7 +28,7 @@ from tests.oracle.pipeline.deliver import delivery
 from tests.oracle.pipeline.delta_files import read_delta
 from tests.oracle.pipeline.lakes import Asked, lake, lakes
 from tests.oracle.pipeline.plan import sources_of
-from tests.oracle.pipeline.play import Play, server_is_mariadb
+from tests.oracle.pipeline.play import Play, server_is
 
 # the first program of a lake, its formats, and whether its runs die
 LAKES = {
@@ -65,7 +66,7 @@ def test_the_comparison_sees_a_lost_row_another_type_and_another_state(
 ) -> None:
     plans = sources_of([generate(database, 3, name="p3")], ["ticdc-open"], random.Random(3))
     only = delivery(plans[0], tmp_path, 1, random.Random(3))
-    with server_is_mariadb():
+    with server_is(MARIADB.rules):
         played = Play(tmp_path, [only], 3, print)
         assert played.all(1, crashes=False).wrong == []
         manifest = OpsLog(spark, played.lake, only.plan.name).load().last(Manifest)
@@ -103,15 +104,15 @@ def test_what_has_arrived_by_each_run_is_the_database_in_the_model_too(
     known = 0
     wrong: list[Difference] = []
 
-    with server_is_mariadb():
+    with server_is(MARIADB.rules):
         sources = Play(tmp_path, deliveries, 1, print).sources
         for run in range(runs):
             for one in deliveries:
                 one.write(run)
                 source = sources[one.plan.name]
-                model = model_of(one, one.read(run, source.silver.options), source)
+                model = model_of(one, run, source)
                 at = arrived_at(model)
-                truth = truth_at(one, at)
+                truth = truth_at(one, run, at)
                 known += truth is not None
                 wrong += against_truth(("", one.plan.format), model, at, truth) if truth is not None else []
 

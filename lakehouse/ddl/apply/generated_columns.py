@@ -45,13 +45,23 @@ def recomputed(
     old: Sequence[Column], new: Sequence[Column], effects: Iterable[Effect], own: Column | None
 ) -> tuple[Effect, ...]:
     """The stored generated columns whose values the source computes again, since a column that they name has
-    changed: one whose values an effect converts, or `own`, the one that the clause is about.
+    changed: one whose values an effect converts, or `own`, the one that the clause is about. In another
+    charset their own text is computed again as well: what the expression gives may be no text of the old one.
     """
     following = {column.id: column for column in new}
     names = {name_key(own.name)} if own is not None and _is_another(own, following) else set[str]()
     stored = [column for column in old if column.id in following and column.generated == "stored"]
-    computed = _touched(old, stored, effects, names)
-    return tuple(effect for column in computed for effect in forgotten(column, "anew "))
+    effects = list(effects)
+    computed = {column.id for column in _touched(old, stored, effects, names)} | _recoded(effects)
+    return tuple(
+        effect for column in stored if column.id in computed for effect in forgotten(column, "anew ")
+    )
+
+
+def _recoded(effects: Iterable[Effect]) -> set[int]:
+    """The columns whose text takes another charset."""
+    retyped = (effect for effect in effects if isinstance(effect, Retype))
+    return {one.column_id for one in retyped if one.old.charset != one.new.charset and one.new.charset}
 
 
 def _is_another(before: Column, following: Mapping[int, Column]) -> bool:

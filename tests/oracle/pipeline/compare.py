@@ -9,13 +9,14 @@ commit.
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lakehouse.ddl.policy import Rules
-from lakehouse.events import MIN_POSITION, Message, Position, just_above
+from lakehouse.events import MIN_POSITION, Position, just_above
 from lakehouse.fold.upcast import lost_since
+from lakehouse.formats import FORMATS
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
@@ -25,15 +26,17 @@ from lakehouse.lineage import Lineage, Name
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.source import Source
-from tests.oracle.check import OPTIONS, Judged, compare
+from tests.oracle.check import Judged, compare
 from tests.oracle.pipeline.deliver import Delivery
 from tests.oracle.pipeline.delta_files import Snapshot, read_delta
+from tests.oracle.program import ZONE
 from tests.oracle.runner import State
 from tests.support.engine import Memory, printed
 
 EXACT: tuple[str, str | None] = ("exact", None)
 Line = dict[str, Any]
 Place = tuple[str, str]
+Options = Callable[[Lineage], GoldOptions]
 
 
 class Difference(NamedTuple):
@@ -53,19 +56,37 @@ class Model(Memory):
 
     gold: GoldSettings
 
-    def all_tables(self, at: Position) -> dict[str, list[Line]]:
+    def void(self, above: int) -> None:
+        """The upstream was restored: what it had told above that commit time no longer holds."""
+        self.changes = {key: one for key, one in self.changes.items() if one.position[1] <= above}
+        self.records = {key: one for key, one in self.records.items() if one.position[1] <= above}
+
+    def all_tables(self, at: Position, options: Options) -> dict[str, list[Line]]:
         """Every table right after `at`, in its mode."""
-        return self.tables(at, self.gold.options, self.gold.clock)
+        history, changes = self._lineages()
+        return {
+            ".".join(name): self.rows(one, changes.get(one.id, ()), at, options(one), self.gold.clock)
+            for name, one in history.live(at).items()
+        }
+
+    def options_at(self, at: Position) -> Options:
+        """The options of the tables that are published at `at`."""
+        return lambda lineage: options_of(lineage, self.gold.options, at)
 
 
-def model_of(delivery: Delivery, messages: list[Message], source: Source) -> Model:
-    """The model of what has arrived, read as the source's settings say."""
+def model_of(delivery: Delivery, run: int, source: Source) -> Model:
+    """The model of what has arrived by a run whose files are written, read as the source's settings say."""
+    messages = delivery.read(run, source.silver.options)
     tidb = delivery.plan.decoder.startswith("ticdc")
     model = Model(delivery.plan.decoder, source.silver.options, tidb=tidb, row_ids=delivery.row_ids)
     model.gold = source.gold
     model.ruled(Rules(logs=source.gold.said.logs))
-    model.add(messages)
-    return model
+    restore = delivery.restore
+    if restore is None or run < restore.run:
+        return model.add(messages)
+    model.add(message for message in messages if message.epoch == 0)
+    model.void(restore.to)
+    return model.add(message for message in messages if message.epoch > 0)
 
 
 def arrived_at(model: Model) -> Position:
@@ -74,9 +95,9 @@ def arrived_at(model: Model) -> Position:
 
 
 def differences(
-    delivery: Delivery, manifest: Manifest, before: Position, model: Model, *, gold: Path
+    delivery: Delivery, run: int, manifest: Manifest, before: Position, *, model: Model, gold: Path
 ) -> Iterator[Difference]:
-    """All differences of a source's newest manifest; `before` is the watermark of the one before it."""
+    """All differences of the manifest of a run; `before` is the watermark of the one before it."""
     name = delivery.plan.name, delivery.plan.format
     at = max(arrived_at(model), before)
     if manifest.watermark != at:
@@ -89,7 +110,7 @@ def differences(
         yield Difference(*name, None, f"problems: expected {problems}, got {list(manifest.problems)}")
     if at > MIN_POSITION:
         yield from _tables(name, manifest, model, gold)
-    truth = truth_at(delivery, at)
+    truth = truth_at(delivery, run, at)
     if truth is not None:
         yield from against_truth(name, model, at, truth)
 
@@ -113,7 +134,7 @@ def _tables(name: Place, manifest: Manifest, model: Model, gold: Path) -> Iterat
 def table_differences(
     model: Model, lineage: Lineage, at: Position, entry: TableEntry, found: Snapshot
 ) -> Iterator[str]:
-    options = options_of(lineage, model.gold.options)
+    options = model.options_at(at)(lineage)
     columns = columns_of(model, lineage, at, options)
     companions = {column.companion for column in columns if column.companion}
     has = [(field.name, field.type) for field in found.fields if field.name not in companions]
@@ -172,8 +193,12 @@ def _few(lines: Counter[str]) -> str:
     return f"{lines.total()} ({shown[:600]})" if lines else "none"
 
 
-def truth_at(delivery: Delivery, at: Position) -> State | None:
-    """The database's tables right after `at`, or None where that is within a commit."""
+def truth_at(delivery: Delivery, run: int, at: Position) -> State | None:
+    """The database's tables right after `at` as a run knows them; None where that is within a commit."""
+    if (restore := delivery.restore) is not None and run >= restore.run:
+        if at[0] > 0:
+            return restore.state_at(at[1])
+        return delivery.plan.history.state_at(min(at[1], restore.to))
     if not delivery.log:
         return delivery.plan.history.state_at(at[1])
     # Canal's flat messages are at offsets, the others at a file and a place in it
@@ -188,8 +213,9 @@ def against_truth(name: Place, model: Model, at: Position, truth: State) -> Iter
     """The model itself is held to the database, so that a mistake of both is seen. Gold does not know the
     zone of a server whose producer sends instants, and says so of its conversions: here they are made in it.
     """
+    options = {"time_zone": ZONE, "server": FORMATS[model.format].producer.server}
     silver = Memory(model.format)
-    vars(silver).update({**vars(model), "options": OPTIONS})
+    vars(silver).update({**vars(model), "options": options})
     try:
         compare(silver, at, truth, Judged())
     except AssertionError as error:

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +24,24 @@ from lakehouse.sources.recording import write_recording
 from lakehouse.sources.storage_tree import read_tree
 from tests.oracle.check import delivered as delivered_open
 from tests.oracle.formats import BINLOG, OPEN, STORAGE, batches, delivered, told_apart, with_shapes
-from tests.oracle.pipeline.plan import SourcePlan
+from tests.oracle.pipeline.plan import History, SourcePlan
+from tests.oracle.pipeline.restored import Restore, restored
+from tests.oracle.pipeline.settings import MODES, Said, changed, told_of
 from tests.oracle.program import CHARSET, ZONE
 from tests.support.encode_binlog import Logged, binlog, feed
 from tests.support.encode_tidb import StoredFile, storage_files, storage_heads
 
 Partition = tuple[str, int]
-MODES: tuple[dict[str, str], ...] = (
-    {},
-    {},
-    {},
-    {"deletes": "soft"},
-    {"mode": "history"},
-    {"mode": "append"},
-)
+# the share of TiCDC's feeds whose upstream is restored on the way
+RESTORED = 1 / 3
 
 
 @dataclass
 class Delivery:
     """A source's whole feed, and how much of it each run has. `cuts` has for each run how many messages of
     each partition have arrived, `times` of a tree the checkpoint and the time up to which files are written.
-    `log` has the commit time and the place of each event of a binlog; `modes` what the YAMLs of a program's
-    tables say of gold, by its database.
+    `log` has the commit time and the place of each event of a binlog; `said` for each run what the YAMLs say;
+    `restore` where the upstream is restored on the way.
     """
 
     plan: SourcePlan
@@ -55,8 +52,8 @@ class Delivery:
     times: list[tuple[int, int]] = field(default_factory=list)
     log: list[tuple[int, Position]] = field(default_factory=list)
     row_ids: bool = False
-    max_records: int | None = None
-    modes: dict[str, dict[str, str]] = field(default_factory=dict)
+    said: list[Said] = field(default_factory=list)
+    restore: Restore | None = None
 
     @property
     def input(self) -> Path:
@@ -64,8 +61,8 @@ class Delivery:
         name = self.plan.name
         return self.folder / (f"{name}_tree" if self.plan.format in STORAGE else f"{name}.jsonl")
 
-    def yaml(self) -> str:
-        """The source's YAML."""
+    def yaml(self, run: int) -> str:
+        """The source's YAML at a run."""
         told: dict[str, Any] = {"format": self.plan.decoder, "tables": "auto"}
         if "time_zone" in FORMATS[self.plan.decoder].options:
             told["time_zone"] = ZONE
@@ -81,19 +78,19 @@ class Delivery:
             told["accept"] = ["replays"]
         if self.row_ids:
             told["row_ids"] = "sent"
-        if self.max_records is not None:
-            told["batch"] = {"max_records": self.max_records}
+        if (most := self.said[run].max_records) is not None:
+            told["batch"] = {"max_records": most}
         return str(yaml.safe_dump(told))
 
-    def tables(self) -> Iterator[tuple[str, str]]:
-        """The YAMLs of the tables that are kept in another way than the source has them: file and text."""
-        names = sorted({name for _, state in self.plan.history.states for name in state})
-        for number, name in enumerate(names):
-            gold = self.modes.get(name[0].removesuffix("_2"))
-            if gold:
+    def tables(self, run: int) -> Iterator[tuple[str, str]]:
+        """The YAMLs at a run of the tables that are kept in another way than the source has them: file and
+        text.
+        """
+        for number, (name, told) in enumerate(sorted(self.said[run].tables.items())):
+            if told:
                 table = ".".join(f"`{part}`" for part in name)
-                told = {"source": self.plan.name, "table": table, "gold": gold}
-                yield f"{self.plan.name}_{number}.yml", str(yaml.safe_dump(told, allow_unicode=True))
+                text = yaml.safe_dump({"source": self.plan.name, "table": table, **told}, allow_unicode=True)
+                yield f"{self.plan.name}_{number}.yml", str(text)
 
     def arrived(self, run: int, without: Partition | None = None) -> list[Message]:
         """The messages of a run; `without` leaves one partition out."""
@@ -137,7 +134,7 @@ class Delivery:
 def delivery(plan: SourcePlan, folder: Path, runs: int, chance: random.Random) -> Delivery:
     """The feed of a source over so many runs, the last of which has all of it."""
     made = Delivery(plan, folder)
-    made.modes = {f"p{seed}": chance.choice(MODES) for seed in plan.seeds}
+    modes = {f"p{seed}": chance.choice(MODES) for seed in plan.seeds}
     events, states = plan.history.events, plan.history.states
     if plan.format in BINLOG:
         log = list(told_apart(binlog(events, chance)))
@@ -147,17 +144,40 @@ def delivery(plan: SourcePlan, folder: Path, runs: int, chance: random.Random) -
         told = with_shapes(events, states)
         made.files = list(storage_files(told, STORAGE[plan.format]["protocol"]))
         made.times = [*_times([ts for ts, _ in states], runs - 1, chance), (states[-1][0],) * 2]
-    elif plan.format == OPEN:
-        made.messages, made.row_ids = delivered_open(
-            events, chance, keyless=plan.history.keyless, raw=plan.history.raw
-        )
-    else:
-        made.messages = delivered(plan.format, events, states, chance)
-    if plan.format not in STORAGE:
+    elif not _restored(made, runs):
+        made.messages, made.row_ids = _told(plan.format, plan.history, chance)
+    if made.restore is None and plan.format not in STORAGE:
         cut = _cuts_in_order if plan.format == "debezium" else _cuts
         made.cuts = cut(made.messages, made.partitions, runs, chance)
-    made.max_records = chance.choice((None, None, 1 + (len(made.messages) + len(made.files)) // 6))
+    small = 1 + (len(made.messages) + len(made.files)) // 6
+    first = Said(chance.choice((None, None, small)), told_of(plan.history, modes))
+    made.said = changed(first, plan, runs, small)
     return made
+
+
+def _told(format_: str, history: History, chance: random.Random) -> tuple[list[Message], bool]:
+    """The messages of one of TiCDC's feeds, and whether its row ids are to be used."""
+    if format_ == OPEN:
+        return delivered_open(history.events, chance, keyless=history.keyless, raw=history.raw)
+    return delivered(format_, history.events, history.states, chance), False
+
+
+def _restored(made: Delivery, runs: int) -> bool:
+    """Let the upstream of one feed in three be restored between two runs; whether it is."""
+    plan = made.plan
+    chance = random.Random(f"{plan.name} {plan.seeds} restored")
+    if runs < 2 or chance.random() >= RESTORED:
+        return False
+    found = restored(plan.history, runs, partial(_told, plan.format), chance)
+    if found is None:
+        return False
+    made.restore, first, second, made.row_ids = found
+    made.messages = [*first, *second]
+    sizes = Counter((message.topic, message.partition) for message in first)
+    made.cuts = _cuts(first, made.partitions, made.restore.run, chance)
+    for cut in _cuts(second, made.partitions, runs - made.restore.run, chance):
+        made.cuts.append({place: sizes[place] + size for place, size in cut.items()})
+    return True
 
 
 def sent(format_: str, log: Sequence[Logged], chance: random.Random) -> list[Message]:

@@ -24,7 +24,7 @@ SOURCES = 3
 class Asked:
     """What a lake is made of: the seed of its first program, how many programs there are at most, how many
     tables it has at least, the sizes at which steps change their way, the formats to choose from, whether
-    runs die, and how many processes are killed before each run.
+    runs die, how many processes are killed before each run, and the server as the command names it.
     """
 
     seed: int
@@ -34,6 +34,7 @@ class Asked:
     formats: Sequence[str]
     crashes: bool
     sigkills: int = 0
+    server: str = "mariadb"
 
     @property
     def command(self) -> str:
@@ -43,6 +44,7 @@ class Asked:
             f"python -m tests.oracle --engine spark --seed {self.seed} --programs {self.programs} --tables "
             f"{self.tables} --limits {self.limits}{said}{' --crashes' if self.crashes else ''}"
             f"{f' --sigkills {self.sigkills}' if self.sigkills else ''}"
+            f"{f' --server {self.server}' if self.server != 'mariadb' else ''}"
         )
 
 

@@ -4,6 +4,7 @@ each compared; sizes at which steps change their way, deaths between two commits
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from lakehouse.spark import limits
 from lakehouse.spark.gold import merge
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.audit import audit
+from lakehouse.spark.operations.epochs import raise_epoch
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.one_pass import LAYERS
 from lakehouse.spark.pipeline.run import run as run_layers
@@ -73,11 +75,13 @@ def sizes(word: str) -> Iterator[None]:
 
 
 @contextmanager
-def server_is_mariadb() -> Iterator[None]:
-    """Every format's values are converted by the rules of the server that the oracle asks."""
+def server_is(rules: str) -> Iterator[None]:
+    """Every format's values are converted by the rules of the server that the oracle asks, in words of the
+    option `server`.
+    """
     before = dict(FORMATS)
     for name, row in before.items():
-        FORMATS[name] = row._replace(producer=row.producer._replace(server="mariadb 11.4"))
+        FORMATS[name] = row._replace(producer=row.producer._replace(server=rules))
     try:
         yield
     finally:
@@ -89,21 +93,13 @@ class Play:
 
     def __init__(self, folder: Path, deliveries: Sequence[Delivery], seed: int, progress: Progress) -> None:
         self.folder, self.deliveries, self.progress = folder, deliveries, progress
+        self.rules = FORMATS[deliveries[0].plan.decoder].producer.server or ""
         self.chance = random.Random(f"{seed} play")
         self.lake = Lake(str(folder / "lake"))
         self.verdict = Verdict()
         self.published: dict[str, list[Position]] = {one.plan.name: [] for one in deliveries}
         self.models: dict[str, Model] = {}
-        for one in deliveries:
-            place = folder / f"configs/sources/{one.plan.name}.yml"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(one.yaml())
-            for file, text in one.tables():
-                place = folder / f"configs/tables/{file}"
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(text, encoding="utf-8")
-        self.config: Config = load(folder / "configs")
-        self.sources = {name: source_of(self.config, name, self.lake.root) for name in self.published}
+        self._configure(0)
 
     def all(self, runs: int, *, crashes: bool, sigkills: int = 0, limits_: str = "default") -> Verdict:
         """Every run, compared; the tables as they were at an older moment at the end. `sigkills`: before each
@@ -111,12 +107,14 @@ class Play:
         """
         took = 10.0
         for run in range(runs):
+            self._configure(run)
+            self._restore(run)
             if crashes and self.chance.random() < 0.7:
                 self._die(run)
             if sigkills:
                 self._write(run)
                 for _ in range(sigkills):
-                    self.verdict.kills.append(killed(self.folder, limits_, self.chance, took))
+                    self.verdict.kills.append(killed(self.folder, (limits_, self.rules), self.chance, took))
                     self.progress(self.verdict.kills[-1])
             begun = time.monotonic()
             self._run(run)
@@ -129,12 +127,33 @@ class Play:
             if self.verdict.wrong:
                 return self.verdict
             self._optimize()
-        self.verdict.wrong += [*self._live(), *self._older(), *self._audited()]
+        self.verdict.wrong += [*self._live(), *self._audited()]
         return self.verdict
+
+    def _configure(self, run: int) -> None:
+        """Make the YAMLs what they are at a run."""
+        shutil.rmtree(self.folder / "configs", ignore_errors=True)
+        for one in self.deliveries:
+            place = self.folder / f"configs/sources/{one.plan.name}.yml"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(one.yaml(run))
+            for file, text in one.tables(run):
+                place = self.folder / f"configs/tables/{file}"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text, encoding="utf-8")
+        self.config: Config = load(self.folder / "configs")
+        self.sources = {name: source_of(self.config, name, self.lake.root) for name in self.published}
 
     def _write(self, run: int, without: dict[str, Partition] | None = None) -> None:
         for one in self.deliveries:
             one.write(run, (without or {}).get(one.plan.name))
+
+    def _restore(self, run: int) -> None:
+        """Upstreams that are restored before a run, as an operator tells it."""
+        for one in self.deliveries:
+            if one.restore is not None and one.restore.run == run:
+                raise_epoch(self.lake.root, one.plan.name, "restored from a backup", one.restore.to)
+                self.progress(f"{one.plan.name} restored to {one.restore.to}")
 
     def _run(self, run: int, without: dict[str, Partition] | None = None) -> None:
         self._write(run, without)
@@ -169,15 +188,16 @@ class Play:
             log = OpsLog(get_session(), self.lake, name).load()
             manifest = log.last(Manifest)
             source = self.sources[name]
-            model = model_of(one, one.read(run, source.silver.options), source)
+            model = model_of(one, run, source)
             self.models[name] = model
             if manifest is None:
                 yield Difference(name, one.plan.format, None, "expected a manifest, gold has published none")
                 continue
             before = self.published[name][-1] if self.published[name] else MIN_POSITION
             gold = Path(self.lake.path("gold", ""))
-            yield from differences(one, manifest, before, model, gold=gold)
+            yield from differences(one, run, manifest, before, model=model, gold=gold)
             self.published[name].append(manifest.watermark)
+            yield from self._older(name, model)
             self.verdict.manifests += 1
             self.verdict.tables += sum(entry.state != "retired" for entry in manifest.tables)
 
@@ -193,22 +213,22 @@ class Play:
         expected: dict[str, list[dict[str, Any]]] = {}
         for name, model in self.models.items():
             if self.published[name]:
-                expected |= model.all_tables(self.published[name][-1])
+                at = self.published[name][-1]
+                expected |= model.all_tables(at, model.options_at(at))
         yield from _unequal("show --all", told, in_order(expected))
 
-    def _older(self) -> Iterator[Difference]:
-        """What `show --at` tells of a moment that was published before the last one."""
-        for name, model in self.models.items():
-            moments = [at for at in self.published[name][:-1] if at > MIN_POSITION]
-            if not moments:
-                continue
-            at = self.chance.choice(moments)
-            reader = Reader(get_session(), self.lake, name, self.sources[name].settings)
-            told = {
-                ".".join(table): [json.loads(line) for line in lines]
-                for table, lines in reader.at(str(list(at)))
-            }
-            yield from _unequal(f"{name} --at {list(at)}", in_order(told), in_order(model.all_tables(at)))
+    def _older(self, name: str, model: Model) -> Iterator[Difference]:
+        """What `show --at` tells of a moment published before the last one, as tables are kept now."""
+        moments = [at for at in self.published[name][:-1] if at > MIN_POSITION]
+        if not moments:
+            return
+        at = self.chance.choice(moments)
+        reader = Reader(get_session(), self.lake, name, self.sources[name].settings)
+        told = {
+            ".".join(table): [json.loads(line) for line in lines] for table, lines in reader.at(str(list(at)))
+        }
+        expected = in_order(model.all_tables(at, reader.options))
+        yield from _unequal(f"{name} --at {list(at)}", in_order(told), expected)
 
     def _audited(self) -> Iterator[Difference]:
         """What the audit finds of a lake that is right: nothing."""
@@ -241,6 +261,6 @@ def play(
     runs = chance.randint(2, 5)
     plans = sources_of(programs, formats, chance)
     deliveries = [delivery(plan, folder, runs, chance) for plan in plans]
-    with sizes(limits_), server_is_mariadb():
+    with sizes(limits_), server_is(programs[0].program.server):
         played = Play(folder, deliveries, seed, progress)
         return played.all(runs, crashes=crashes, sigkills=sigkills, limits_=limits_)

@@ -2,8 +2,9 @@
 asks: some alone, some two at a time, of which the second takes the lease of the first, stopped meanwhile, so
 that both write.
 
-As a script (`sigkills.py FOLDER LIMITS`) it is such a process: it says `ready` when its session has started,
-runs the layers again and again once it is told to, and takes leases instead of locks, for a second each.
+As a script (`sigkills.py FOLDER LIMITS SERVER`) it is such a process: it says `ready` when its session has
+started, runs the layers again and again once it is told to, and takes leases instead of locks, for a second
+each.
 """
 
 import os
@@ -31,18 +32,18 @@ STOPPED = 4.0
 COLD = 1.5
 
 
-def killed(folder: Path, limits: str, chance: random.Random, took: float) -> str:
+def killed(folder: Path, words: tuple[str, str], chance: random.Random, took: float) -> str:
     """Let one process run, or two at once, and kill them within about the time that a run takes; returns what
-    was done.
+    was done. `words`: the limits and the server's rules.
     """
     last = chance.uniform(0, COLD * took)
     if chance.random() >= OVERLAPS:
-        with _process(folder, limits) as one:
+        with _process(folder, words) as one:
             _begin(one)
             time.sleep(last)
         return f"SIGKILL after {last:.1f} s"
     stop = chance.uniform(0, COLD * took)
-    with _process(folder, limits) as one, _process(folder, limits) as other:
+    with _process(folder, words) as one, _process(folder, words) as other:
         _begin(one)
         time.sleep(stop)
         os.killpg(one.pid, signal.SIGSTOP)
@@ -54,9 +55,9 @@ def killed(folder: Path, limits: str, chance: random.Random, took: float) -> str
 
 
 @contextmanager
-def _process(folder: Path, limits: str) -> Iterator[subprocess.Popen[bytes]]:
+def _process(folder: Path, words: tuple[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """A process whose session has started, which is killed at the end."""
-    command = [sys.executable, "-m", "tests.oracle.pipeline.sigkills", str(folder), limits]
+    command = [sys.executable, "-m", "tests.oracle.pipeline.sigkills", str(folder), *words]
     with (folder / "killed.log").open("ab") as told, ExitStack() as stack:
         process = subprocess.Popen(
             command,
@@ -81,12 +82,12 @@ def _begin(process: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    from tests.oracle.pipeline.play import server_is_mariadb, sizes
+    from tests.oracle.pipeline.play import server_is, sizes
 
-    folder, limits = Path(sys.argv[1]), sys.argv[2]
+    folder, limits, rules = Path(sys.argv[1]), *sys.argv[2:]
     lease.LEASE = 1.0
     vars(lease)["has_flock"] = lambda root: False
-    with sizes(limits), server_is_mariadb():
+    with sizes(limits), server_is(rules):
         config = load(folder / "configs")
         get_session().range(1).count()
         print("ready", flush=True)
