@@ -7,10 +7,11 @@ and is clipped as the server clips it. UNKNOWABLE is what no rule decides (a TIM
 text of the charset, a value that is none of its old type); `reason` says why. None stays None.
 
 `server` is the one whose rules hold, for they differ: "mysql" (the default), "mariadb" or "tidb". MySQL and
-TiDB round what MariaDB cuts (fraction digits, `'1.9'` to INT); TiDB prints floats without an exponent and
-takes no label in another case. For TiCDC's formats stands what a TiDB made of each value
-(tests/data/conversions-tidb.jsonl). `zone` is the session's time zone, which a change between TIMESTAMP
-and local time depends on; None makes such a change UNKNOWABLE.
+TiDB round what MariaDB cuts (fraction digits, `'1.9'` to INT); TiDB prints floats without an exponent. For
+TiCDC's formats stands what a TiDB made of each value (tests/data/conversions-tidb.jsonl). A label in another
+case or with other accents is UNKNOWABLE: a column's collation decides, which no message tells. `zone` is the
+session's time zone, which a change between TIMESTAMP and local time depends on; None makes such a change
+UNKNOWABLE.
 """
 
 import functools
@@ -95,7 +96,7 @@ def may_be_unknowable(old: ColumnType, new: ColumnType, *, server: str) -> bool:
         return True
     if old.family == "bit" and new.family == "text":
         return True
-    if server == "tidb" and new.family in ("enum", "set"):
+    if new.family in ("enum", "set") and (server == "tidb" or old.family not in _NUMBERS_AND_DATES):
         return True
     return not (_is_always_read(old) and _is_always_stored(new))
 

@@ -151,7 +151,8 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
     # MariaDB rounds a quoted one too. As text a number is what its server prints
     by_value = literal.number and not (family == "text" and isinstance(literal.cell, float))
     rules = "tidb" if by_value else "mysql" if family == "integer" else server
-    target = Target(column_type, rules, zone or "UTC", charset_codec(column_type.charset))
+    codec = charset_codec(column_type.charset)
+    target = Target(column_type, rules, zone or "UTC", codec, checked=True)
     # TiDB keeps a YEAR's default as text, and '0' is the year 2000
     is_text_year = family == "year" and server == "tidb" and isinstance(literal.cell, int)
     value = store(str(literal.cell) if is_text_year else literal.cell, target)

@@ -7,8 +7,9 @@ may tell it. A statement that the server refuses is no part of the history.
 
 import random
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -279,6 +280,7 @@ class Runner:
         unknown |= named if before is None or before.rows else set()
         computed = [] if before is None else _recomputed(before, table, moved)
         unknown |= {column for column, other in computed if other}
+        unknown |= set() if before is None else set(_by_collation(before, table, moved))
         if unknown & set(table.handle()):
             unknown = {"rows"}
         maybe = table.maybe or bool(unknown | named) or bool(computed) or bool(step.get("maybe"))
@@ -326,6 +328,27 @@ def _recomputed(before: Table, after: Table, moved: dict[str, str]) -> list[tupl
         return []
     stored = [(one.name, other.name) for one, other in pairs if one.generated == other.generated == "stored"]
     return [(new, _values(before, old) != _values(after, new)) for old, new in stored]
+
+
+def _by_collation(before: Table, after: Table, moved: dict[str, str]) -> Iterator[str]:
+    """Columns that became ENUM or SET of text that only some collations take for one of the labels."""
+    now = {column.name: column for column in after.columns}
+    for old in before.columns:
+        new = now.get(moved.get(old.name, old.name))
+        if new is None or new.base not in ("enum", "set") or new.type == old.type:
+            continue
+        labels = {one.replace("''", "'") for one in re.findall(r"'((?:[^']|'')*)'", new.type)}
+        folded = {_folded(label) for label in labels}
+        texts = {str(row[old.name]["value"]) for row in before.rows if row[old.name]["value"] is not None}
+        split = (text.split(",") if new.base == "set" else [text] for text in texts)
+        words = {word.rstrip(" ") for found in split for word in found}
+        if any(word not in labels and _folded(word) in folded for word in words):
+            yield new.name
+
+
+def _folded(text: str) -> str:
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(part for part in parts if not unicodedata.combining(part)).rstrip(" ")
 
 
 def _values(table: Table, column: str) -> Counter[str]:

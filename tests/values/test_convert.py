@@ -70,8 +70,10 @@ SERVER_RULES = [
     ("double", "varchar(40)", 1e-20, {"mysql": "1e-20", "tidb": "0.00000000000000000001"}),
     ("int", "enum('2','1')", 1, {"mysql": "1", "mariadb": "2", "tidb": "2"}),
     ("int", "date", 101, {"mysql": "0000-00-00", "mariadb": "2000-01-01", "tidb": "2000-01-01"}),
-    ("varchar(9)", "enum('a','b')", "B", {"mysql": "b", "mariadb": "b", "tidb": UNKNOWABLE}),
-    ("varchar(9)", "set('a','b')", "a,B", {"mysql": "a,b", "mariadb": "a,b", "tidb": UNKNOWABLE}),
+    ("varchar(9)", "enum('a','b')", "B", {"mysql": UNKNOWABLE, "mariadb": UNKNOWABLE, "tidb": UNKNOWABLE}),
+    ("varchar(9)", "enum('é','b')", "e ", {"mysql": UNKNOWABLE, "mariadb": UNKNOWABLE}),
+    ("varchar(9)", "enum('A','a')", "a ", {"mysql": "a", "mariadb": "a"}),
+    ("varchar(9)", "set('a','b')", "a,B", {"mysql": UNKNOWABLE, "mariadb": UNKNOWABLE, "tidb": UNKNOWABLE}),
     ("text", "json", '{"bb":1, "a":1, "a":2}', {"mysql": UNKNOWABLE, "tidb": '{"a": 2, "bb": 1}'}),
     ("int", "time", -2147483648, {"mysql": "-838:59:59", "tidb": None}),
     ("varchar(9)", "varchar(9) character set latin1", "é漢", {"mysql": "é?", "tidb": "é漢"}),
@@ -116,7 +118,9 @@ def test_every_value_becomes_what_mariadb_made_of_it(line: dict) -> None:
     rule = compile_convert(parse_type(line["old"]), parse_type(line["new"]), server="mariadb")
     for value, result in line["cases"]:
         converted = value if rule is None else rule(value)
-        if converted is UNKNOWABLE:
+        if converted is UNKNOWABLE and line["new"].startswith(("enum", "set")):
+            assert str(value).lower() != value  # the column's collation took a label in another case
+        elif converted is UNKNOWABLE:
             assert "?" in result  # MariaDB puts a question mark for each byte that is no text
         else:
             assert (converted, type(converted)) == (result, type(result))
@@ -394,7 +398,7 @@ def test_the_error_value_of_an_enum_is_told_from_its_member_of_no_characters() -
     assert [convert(value, enum, parse_type("varchar(9)")) for value in (0, "", "a")] == ["", "", "a"]
     assert [convert(value, enum, plain) for value in (0, "", "a")] == ["", "", "a"]
     assert convert("", plain, parse_type("enum('a','')")) == 0
-    assert [convert(text, parse_type("varchar(9)"), enum) for text in ("", "zz", "A")] == ["", 0, "a"]
+    assert [convert(text, parse_type("varchar(9)"), enum) for text in ("", "zz", "a ")] == ["", 0, "a"]
     assert to_python(enum, "STRING")(0) == ""
 
 

@@ -1,6 +1,7 @@
 """Cells stored into columns of ENUM and SET."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -23,7 +24,7 @@ def store_enum(cell: Cell, target: Target) -> str | int:
     if isinstance(cell, Label) and cell.number == 0:
         return error_value(members)
     text = _label_text(cell, target)
-    found = _member(text, members, target.server)
+    found = _member(text, target)
     if found is not None:
         return found
     number = _number(text.rstrip(" "), 5)
@@ -44,7 +45,7 @@ def store_set(cell: Cell, target: Target) -> str:
         return _labels(members, min(number, (1 << 63) - 1) if isinstance(cell, Decimal) else number)
     text = _label_text(cell, target)
     words = text.split(",") if text else []
-    known = [found for word in words if (found := _member(word, members, target.server)) is not None]
+    known = [found for word in words if (found := _member(word, target)) is not None]
     if len(known) == len(words) or (known and target.server != "tidb"):
         return _labels(members, labels_mask(known, members))
     mask = _number(text, 21)
@@ -73,19 +74,25 @@ def _by_value(cell: Cell, target: Target) -> bool:
     return isinstance(cell, Bits) or (isinstance(cell, int | float | Decimal) and target.server != "mysql")
 
 
-def _member(text: str, members: Sequence[str], server: str) -> str | None:
-    """The member that a text names; no one's last spaces count. TiDB's default collation tells case apart,
-    others do not, and a strict TiDB refuses what is no member: a member in another case is not decided.
+def _member(text: str, target: Target) -> str | None:
+    """The member that a text names; no one's last spaces count. Whether one in another case or with other
+    accents is meant depends on the column's collation, which no message tells. It is not decided, but for a
+    default: a server takes none that is no member.
     """
-    if text in members:
-        return text
-    plain = text.casefold().rstrip(" ")
-    found = next((member for member in members if member.casefold().rstrip(" ") == plain), None)
-    if server != "tidb" or found is None:
-        return found
-    if (exact := text.rstrip(" ")) in members:
-        return exact
-    raise NoRule("a label in another case, which the column's collation may tell apart")
+    members, exact = target.type.members or (), text.rstrip(" ")
+    if text in members or exact in members:
+        return text if text in members else exact
+    plain = _folded(exact)
+    like = [member for member in members if _folded(member) == plain]
+    if like and not (target.checked and len(like) == 1):
+        raise NoRule("a label in another case, which the column's collation may tell apart")
+    return like[0] if like else None
+
+
+def _folded(text: str) -> str:
+    """Without case and accents, as the widest of collations compares."""
+    parts = unicodedata.normalize("NFKD", text.casefold().rstrip(" "))
+    return "".join(part for part in parts if not unicodedata.combining(part))
 
 
 def _at(members: Sequence[str], index: int) -> str | int:
