@@ -54,6 +54,7 @@ NEWER = {
     "Done.bronze",
     "Planned.bronze",
     "Planned.files",
+    "Planned.txn",
     "SentState.since",
     "Transactions.waiting",
     "Transactions.held",
