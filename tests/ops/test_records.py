@@ -54,7 +54,6 @@ NEWER = {
     "Done.bronze",
     "Planned.bronze",
     "Planned.files",
-    "Planned.txn",
     "SentState.since",
     "Transactions.waiting",
     "Transactions.held",
