@@ -14,6 +14,7 @@ from lakehouse.ops.records.silver import Planned
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver import run as silver_run
+from lakehouse.spark.silver import tables
 from lakehouse.spark.silver.driver_batch import append_rows
 from lakehouse.spark.silver.spark_batch import Writer
 from lakehouse.spark.silver.tables import SilverSettings, next_txn, silver_schema
@@ -86,6 +87,10 @@ def two_parts() -> tuple[OpenFeed, list[Any]]:
     return feed, first
 
 
+def of_an_older_lakehouse(source: str, plan: Planned, name: str) -> tuple[str, int]:
+    return f"silver:{source}:{name}:{plan.generation}", plan.batch
+
+
 def test_what_an_older_lakehouse_left_half_written_is_not_appended_twice(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +98,7 @@ def test_what_an_older_lakehouse_left_half_written_is_not_appended_twice(
     lake, path = tmp_path / "lake", tmp_path / "shop.jsonl"
     with monkeypatch.context() as older:
         older.setattr(silver_run, "next_txn", lambda _: 0)
+        older.setattr(tables, "transaction_of", of_an_older_lakehouse)
         run(write_recording(path, first), lake)
         with killing(type(spark), lambda name: name == "silver shop_changes"), pytest.raises(Killed):
             run(write_recording(path, feed.messages), lake)
