@@ -155,8 +155,8 @@ class Lake:
         return sorted(name for name in found if name.startswith(begin))
 
     def append(self, frame: DataFrame, layer: str, name: str, txn: Txn | None = None, **options: Any) -> None:
-        """Append; with `txn` (application id, growing version) a repeated append of the same version is
-        nothing.
+        """Append; with `txn` (application id, growing version) an append whose version is not above the
+        last one of its id is nothing.
         """
         writer = frame.write.format("delta").mode("append")
         for option, value in {**_txn_options(txn), **options}.items():

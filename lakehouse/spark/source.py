@@ -84,6 +84,7 @@ def gold_settings_of(name: str, settings: SourceSettings, consistency: str) -> G
         suites=suites_in(settings),
         settled=settings.settled,
         old_rows=FORMATS[settings.format].producer.old_rows,
+        read_as=silver_settings_of(name, settings).read_as,
     )
 
 
@@ -151,6 +152,7 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
         suites=suites_of(config, name),
         settled=settled,
         old_rows=FORMATS[found.format].producer.old_rows,
+        read_as=silver.read_as,
     )
     return Source(name, found, lake_of(found, lake), silver, gold=gold)
 

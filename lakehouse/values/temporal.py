@@ -17,6 +17,8 @@ from zoneinfo import ZoneInfo
 
 MAX_DURATION = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 _LAST_INSTANT = datetime(2038, 1, 19, 3, 14, 7, 999999)
+# of a MariaDB of 64 bits from 11.5 on
+_LAST_UNSIGNED = datetime(2106, 2, 7, 6, 28, 15, 999999)
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -112,15 +114,26 @@ def to_utc(moment: Moment, zone: str) -> Moment:
     """Local time as UTC; ZERO for what TIMESTAMP can't hold. Of two instants with one local time it is the
     first.
     """
-    if not moment.has_date:
+    instant = _instant(moment, zone)
+    if instant is None or not _EPOCH < instant <= _LAST_INSTANT:
         return ZERO
+    return Moment(*instant.timetuple()[:6], instant.microsecond)
+
+
+def is_between_lasts(moment: Moment, zone: str) -> bool:
+    """Whether a local time lies above what TIMESTAMP could hold before MariaDB 11.5, and not above what it
+    can hold since.
+    """
+    instant = _instant(moment, zone)
+    return instant is not None and _LAST_INSTANT < instant <= _LAST_UNSIGNED
+
+
+def _instant(moment: Moment, zone: str) -> datetime | None:
     try:
-        instant = datetime(*moment, tzinfo=zone_of(zone)).astimezone(UTC).replace(tzinfo=None)
+        local = datetime(*moment, tzinfo=zone_of(zone)) if moment.has_date else None
+        return None if local is None else local.astimezone(UTC).replace(tzinfo=None)
     except OverflowError:
-        return ZERO
-    return (
-        Moment(*instant.timetuple()[:6], instant.microsecond) if _EPOCH < instant <= _LAST_INSTANT else ZERO
-    )
+        return None
 
 
 def to_local(moment: Moment, zone: str) -> Moment:

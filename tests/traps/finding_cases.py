@@ -32,7 +32,8 @@ FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "G6": (
         "One table has one reading of its bytes: other options of the decoder are refused.",
-        "test_another_zone_is_refused_until_silver_is_decoded_again",
+        "test_another_zone_is_refused_until_silver_is_decoded_again"
+        " test_a_run_of_gold_alone_under_another_zone_is_refused_also_behind_one_that_died",
     ),
     "G7": (
         "A partial update of a keyless row keeps the cells of the row that it replaces.",
@@ -58,7 +59,12 @@ FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "G12": (
         "ZEROFILL, implied TIMESTAMPs, names and labels are the servers'.",
-        "test_a_new_timestamp_holds_what_the_servers_version_says",
+        "test_an_integers_width_stays_where_it_is_filled_with_zeros"
+        " test_every_value_becomes_what_mariadb_made_of_it"
+        " test_a_new_timestamp_holds_what_the_servers_version_says"
+        " test_names_are_compared_as_servers_compare_them"
+        " test_the_error_value_of_an_enum_is_told_from_its_member_of_no_characters"
+        " test_labels_have_no_blanks_at_their_end",
     ),
     "G13": (
         "A table that cannot be written is behind with its error, and the others go on.",
@@ -71,11 +77,14 @@ FINDINGS: dict[str, tuple[str, str]] = {
         " test_the_changes_of_some_keys_give_their_rows",
     ),
     "S1": (
-        "A lease lives while its holder works; of two runs that plan the same batch one stops.",
+        "A lease lives while its holder works; of two runs that plan the same batch one stops, and no append"
+        " is taken for another plan's.",
         "test_a_job_that_holds_all_task_slots_stops_no_heartbeat"
         " test_a_holder_whose_lease_was_taken_over_writes_no_more"
         " test_of_two_runs_that_plan_the_same_batch_the_second_stops"
         " test_writers_of_one_moment_get_numbers_of_their_own"
+        " test_of_two_plans_for_one_batch_both_append_and_each_once"
+        " test_a_batch_that_is_planned_again_from_an_older_copy_of_the_log_loses_nothing"
         " test_s1_two_runs_that_write_the_same_batch",
     ),
     "S2": (
@@ -133,7 +142,10 @@ FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "S13": (
         "A topic whose last table is dropped, or that is created again with fewer partitions, holds nothing.",
-        "test_a_topic_without_tables_holds_nothing_until_there_is_one_again",
+        "test_a_topic_without_tables_holds_nothing_until_there_is_one_again"
+        " test_a_topic_ends_with_its_last_table"
+        " test_partitions_that_a_topic_created_anew_no_longer_has_do_not_count"
+        " test_a_retired_partition_counts_again_when_written_to_and_one_that_a_new_topic_lacks_does_not",
     ),
     "S14": (
         "An open transaction is landed once; a broker that begins to tell ids begins no incarnation.",
@@ -156,6 +168,21 @@ FINDINGS: dict[str, tuple[str, str]] = {
     "S18": (
         "An update that may have changed its key leaves its table incomplete.",
         "test_an_update_that_may_have_changed_its_key_leaves_the_table_incomplete",
+    ),
+    "B1": (
+        "The bundle that `lakehouse init --bundle` writes has no fault, by the command that people use.",
+        "test_no_bundle_has_a_fault_in_any_target test_the_cli_sees_it_too"
+        " test_the_cli_deploys_what_init_writes_twice_runs_it_and_removes_it",
+    ),
+    "B2": (
+        "The package that pages have people install is this one.",
+        "test_the_distribution_has_a_name_of_its_own",
+    ),
+    "C1": (
+        "A statement, a late change and a change without a key cost what they touch, not the whole table.",
+        "test_a_changed_table_is_what_a_fold_of_its_log_gives"
+        " test_windows_add_and_take_rows_of_their_own_image"
+        " test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver",
     ),
     "C2": (
         "Tables without a CREATE are looked through once, then by new batches alone, in one query for all.",
@@ -200,5 +227,95 @@ FINDINGS: dict[str, tuple[str, str]] = {
         " remembered, and new rows alone are grouped.",
         "test_batch_by_batch_the_same_is_found_as_in_all_rows"
         " test_older_rows_are_looked_at_for_new_keys_of_tables_in_several_partitions_alone",
+    ),
+    "C11": (
+        "A merge rewrites the files of its keys alone, or marks rows in them.",
+        "test_a_merge_marks_rows_or_rewrites_files_of_its_keys_alone",
+    ),
+    "4.1": (
+        "What is left to read of a topic is of its present incarnation, and never below nought.",
+        "test_what_is_unread_is_of_the_present_incarnation_and_never_negative",
+    ),
+    "4.2": (
+        "A watermark's age is not that of a partition that is retired.",
+        "test_the_age_of_a_watermark_is_not_that_of_a_partition_that_is_retired",
+    ),
+    "4.3": (
+        "What a decision says of tests is so: a batch on the driver is held against one in Spark jobs.",
+        "test_a_batch_in_spark_jobs_is_the_batch_on_the_driver",
+    ),
+    "4.4": (
+        "The page on the architecture lists the packages that there are; what may import what is said by the"
+        " contracts alone, which `./run check` holds.",
+        "test_every_package_is_in_the_list_of_packages"
+        " test_every_file_and_module_that_a_text_names_is_there"
+        " test_every_function_that_the_table_of_questions_names_is_in_its_file",
+    ),
+    "4.5": (
+        "Pages name commands, files and pages of the present code. Not kept by a test: that the figures of"
+        " what was killed are the newest code's.",
+        "test_every_module_that_a_page_runs_is_there_with_its_options"
+        " test_every_link_leads_to_a_page_and_a_place_on_it",
+    ),
+    "5.1": (
+        "What a manifest names is read after others have put files together and taken the old ones away.",
+        "test_what_is_published_is_read_after_others_have_put_its_files_together_and_vacuumed"
+        " test_a_version_with_the_same_rows_needs_no_way_back_and_the_newest_one_counts",
+    ),
+    "5.2": (
+        "Rows of every mode whose keys gold can't hold are told apart.",
+        "test_rows_whose_keys_gold_can_not_hold_are_told_apart"
+        " test_rows_whose_keys_gold_cannot_hold_are_not_taken_for_each_other",
+    ),
+    "5.3": (
+        "A table that is held below what a dead run has merged stands before the statement that holds it.",
+        "test_a_table_that_is_held_below_what_a_dead_run_has_merged_stands_before_its_ddl",
+    ),
+    "5.4": (
+        "A retention floor is that of the tables that had its name below it.",
+        "test_a_floor_below_a_tables_beginning_is_that_of_an_earlier_one"
+        " test_a_table_keeps_its_log_where_another_one_of_its_name_does",
+    ),
+    "5.5": (
+        "A backslash in a statement that TiDB has printed is one. Not kept: a server under"
+        " NO_BACKSLASH_ESCAPES behind a binlog, whose messages do not tell it.",
+        "test_a_backslash_in_a_statement_of_ticdc_is_one"
+        " test_elsewhere_it_escapes_as_in_the_statement_of_its_author",
+    ),
+    "5.6": (
+        "Text has its database's character set where its table names none.",
+        "test_a_column_that_is_added_has_the_database_s_charset_too"
+        " test_a_database_has_not_its_server_s_charset_where_a_statement_says_another"
+        " test_a_table_is_converted_to_the_database_s_charset_where_it_says_default",
+    ),
+    "5.7": (
+        "CREATE … LIKE copies the source's columns, not what an ignored statement left in gold.",
+        "test_a_table_that_is_made_like_another_has_the_source_s_columns_and_not_gold_s",
+    ),
+    "5.8": (
+        "A log that ends below what was read is another one. Not kept: one that has grown past that again"
+        " before anybody looked, under the same topic id or none.",
+        "test_a_log_that_ends_below_what_was_read_begins_an_incarnation_of_our_own_count"
+        " test_topics_of_a_broker_that_gives_no_ids_are_told_apart_by_count",
+    ),
+    "5.9": (
+        "A batch that is half written is done under the options that it was begun with, or not at all.",
+        "test_a_batch_that_is_half_written_is_not_gone_on_with_under_another_zone",
+    ),
+    "5.10": (
+        "Bronze records a new partition before it lands a record of the pass.",
+        "test_a_new_partition_is_recorded_before_a_record_of_the_pass_is_landed"
+        " test_no_watermark_passes_a_partition_that_is_made_while_a_pass_runs",
+    ),
+    "5.11": (
+        "What the driver decodes by itself is bounded by its bytes, keys included. Not kept: where sizes"
+        " differ along a partition, a batch in Spark jobs may have more bytes than `max_bytes`, as it is cut"
+        " by offsets.",
+        "test_records_whose_keys_are_most_of_their_bytes_are_no_small_batch",
+    ),
+    "5.12": (
+        "A time beyond 2038 that becomes a TIMESTAMP of a MariaDB is not taken for zero: versions differ.",
+        "test_a_timestamp_beyond_2038_depends_on_the_version_of_mariadb"
+        " test_a_type_that_a_session_decides_is_unknowable_beside_the_change",
     ),
 }

@@ -31,14 +31,21 @@ RULES: dict[str, tuple[str, str]] = {
         "test_a_table_without_changes_in_the_window_is_not_written",
     ),
     "8.6": (
-        "Before its first write a run records what it is about to publish.",
-        "test_a_smaller_watermark_after_a_death_before_the_manifest_takes_back_what_was_merged",
+        "Before its first write a run records what it is about to publish, and a digest of the decoder's "
+        "options, the server's rules and the YAMLs that it does so under.",
+        "test_a_smaller_watermark_after_a_death_before_the_manifest_takes_back_what_was_merged"
+        " test_what_a_run_wrote_under_another_yaml_is_taken_back_and_told"
+        " test_another_option_rule_or_yaml_is_another_digest",
     ),
     "8.7": (
         "Tables of a run that died without its manifest go back to the published version before they are "
-        "written, also where the watermark is smaller now.",
+        "written, also where the watermark is smaller now; that it wrote under other options, rules or YAMLs "
+        "is told.",
         "test_a_smaller_watermark_after_a_death_before_the_manifest_takes_back_what_was_merged"
-        " test_a_death_between_the_write_and_the_manifest_hides_no_version_of_a_row",
+        " test_a_death_between_the_write_and_the_manifest_hides_no_version_of_a_row"
+        " test_what_a_run_wrote_under_another_yaml_is_taken_back_and_told"
+        " test_a_run_that_died_under_others_is_told_and_no_other_one"
+        " test_a_table_that_is_held_below_what_a_dead_run_has_merged_stands_before_its_ddl",
     ),
     "8.8": (
         "Tables that somebody has changed by hand go back to the published version too; what maintenance has"
@@ -105,8 +112,11 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_feed_that_grows_gives_in_every_mode_what_the_engine_tells",
     ),
     "8.20": (
-        "Other decoder options than those that silver was decoded with are refused, with the way out.",
+        "Other decoder options than those that silver was decoded with are refused, with the way out, by "
+        "runs of silver and of gold, also behind one that died.",
         "test_another_zone_is_refused_until_silver_is_decoded_again"
+        " test_a_run_of_gold_alone_under_another_zone_is_refused_also_behind_one_that_died"
+        " test_a_batch_that_is_half_written_is_not_gone_on_with_under_another_zone"
         " test_another_zone_reads_the_same_text_as_another_value"
         " test_what_messages_show_by_themselves_counts_through_the_order",
     ),
@@ -129,10 +139,15 @@ RULES: dict[str, tuple[str, str]] = {
         " test_layers_and_operators_that_write_at_one_time_get_numbers_of_their_own",
     ),
     "8.24": (
-        "A batch of silver has one plan. Not kept: that each plan's writes have an id of their own in Delta;"
-        " should two plans of a batch be written all the same, the changes that Delta skips are found "
-        "missing.",
+        "A batch of silver has one plan, and its appends are transactions of the plan's own: Delta skips "
+        "what the same plan has written, or one that a newer plan has overtaken, and nothing else. Of two "
+        "plans of a batch that are written all the same, nothing is lost, and what is there twice is told.",
         "test_of_two_runs_that_plan_the_same_batch_the_second_stops"
+        " test_of_two_plans_for_one_batch_both_append_and_each_once"
+        " test_the_number_of_a_plan_exceeds_that_of_the_last_one_whatever_the_clock_says"
+        " test_what_an_older_lakehouse_left_half_written_is_not_appended_twice"
+        " test_however_many_batches_there_are_a_table_has_one_id_and_versions_that_grow"
+        " test_a_batch_that_is_planned_again_from_an_older_copy_of_the_log_loses_nothing"
         " test_s1_two_runs_that_write_the_same_batch",
     ),
     "8.25": (

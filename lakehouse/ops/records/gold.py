@@ -124,13 +124,15 @@ class Manifest(Record, frozen=True, kw_only=True):
 class Intent(Record, frozen=True, kw_only=True):
     """What a run is about to publish, before its first write to gold: up to which batch and position, and
     the gold tables that it writes. Without a manifest after it the run has died, and these tables may have
-    rows that no manifest names."""
+    rows that no manifest names. `under` is a digest of the decoder's options that silver was decoded with,
+    of the rules of the source's server, and of the YAMLs; "" in a record of an older lakehouse."""
 
     kind: ClassVar[str] = "intent"
     writer: ClassVar[str] = "gold"
     batch: int
     watermark: Position
     tables: tuple[str, ...]
+    under: str = ""
 
 
 class InferredColumn(msgspec.Struct, frozen=True):

@@ -37,6 +37,10 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     that it belongs to, `small` says that the driver decodes it by itself, `arrow_rows` how many records a
     Python worker takes at once.
 
+    `txn`: the version of its appends' Delta transactions, which no other plan has
+    (lakehouse/spark/silver/tables.py); 0 in a plan of an older lakehouse, whose appends have its batch's
+    number.
+
     `again`: the records lie below what was read. They have been in a batch before, and are decoded again for
     the dead letters that `requeue` closes; or they have landed since. With the batch, the first `backfills`
     of the records that tell of the latter are done.
@@ -54,6 +58,7 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     generation: str
     small: bool
     arrow_rows: int | None = None
+    txn: int = 0
     ranges: tuple[OffsetRange, ...]
     again: bool = False
     requeue: Closing | None = None

@@ -12,6 +12,7 @@ import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -39,13 +40,14 @@ from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import GoldRun, Progress, is_selected, plan_table, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Size, TableResult, Window
-from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark
+from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark, under_of
 from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gates, open_gates
 from lakehouse.spark.session import arrow_batches, many_rows
+from lakehouse.spark.silver.tables import refuse_other_reading
 
 # seconds between two tries of a table that fails, where runs come one after another
 RETRY = 60
@@ -62,8 +64,10 @@ def run_gold(
 ) -> Manifest | None:
     """Publish one manifest, or None where nothing is new. Lineages in `again` are folded again whatever is
     known of them. `unread`: records have landed that silver has not taken, which is something new. `patient`:
-    the next run comes at once, so that a table that has failed waits for RETRY seconds.
+    the next run comes at once, so that a table that has failed waits for RETRY seconds. LakehouseError where
+    silver was decoded under other options than the present ones.
     """
+    refuse_other_reading(log, settings.read_as)
     with log.gathering():
         # an append may bring the records of a batch that is done meanwhile, whose changes this run leaves out
         infer_columns(log, settings.drift_timeout)
@@ -109,6 +113,7 @@ def publish_next(
     is_news = again or unread or unpublished(log)
     if not is_news and is_published(settings, log, done, asked=asked, last=last):
         return None
+    tell_other_rules(settings, log, progress)
     ready = prepared(settings, log, done, progress=progress, again=again)
     results = apply_tables(ready.run, log, progress)
     # a table that failed is tried again by the next run, whether or not there is something new
@@ -318,13 +323,24 @@ def finished(run: GoldRun, results: Sequence[TableResult]) -> tuple[TableEntry, 
 
 def unpublished(log: OpsLog) -> frozenset[str]:
     """The gold tables that runs have written to since the last manifest, all of which have died."""
-    found: set[str] = set()
-    for one in reversed(log.records):
-        if one.kind == Manifest.kind:
-            break
-        if isinstance(one.record, Intent):
-            found.update(one.record.tables)
-    return frozenset(found)
+    return frozenset(name for one in cut_short(log) for name in one.tables)
+
+
+def cut_short(log: OpsLog) -> list[Intent]:
+    """What runs since the last manifest were about to publish, all of which have died."""
+    since = takewhile(lambda one: one.kind != Manifest.kind, reversed(log.records))
+    return [one.record for one in since if isinstance(one.record, Intent)]
+
+
+def tell_other_rules(settings: GoldSettings, log: OpsLog, progress: Progress) -> None:
+    """Say that a run has died which wrote under others than the present options, rules and YAMLs. What it
+    wrote is taken back, as that of each run that has died.
+    """
+    if any(one.under not in ("", under_of(settings)) for one in cut_short(log)):
+        progress(
+            f"warning: {log.source}: a run has died that wrote under other options, rules or YAMLs: its "
+            "tables go back to what is published"
+        )
 
 
 def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> TableResult | None:

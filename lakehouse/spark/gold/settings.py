@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.upcast import Upstream
@@ -29,6 +30,7 @@ from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import Said
 from lakehouse.quality.suite import Suite
+from lakehouse.silver.read_as import Reading
 from lakehouse.spark.change_log.watermark import source_watermark
 from lakehouse.spark.ops.log import OpsLog
 
@@ -53,7 +55,7 @@ OPERATORS: tuple[type[Record], ...] = (
 class GoldSettings:
     """What gold needs to know of a source. `tables` is None for all, else the selected names; `options` are
     those of the tables that have a YAML; `settled`: bronze has all there will be; `old_rows`: what to set
-    upstream where updates lack old rows.
+    upstream where updates lack old rows; `read_as`: how the source's bytes are decoded.
     """
 
     name: str
@@ -68,6 +70,7 @@ class GoldSettings:
     suites: dict[Name, Suite] = field(default_factory=dict)
     settled: bool = False
     old_rows: str = ""
+    read_as: Reading = field(default_factory=dict)
 
     @property
     def said(self) -> Said:
@@ -89,22 +92,29 @@ def asked_of(settings: GoldSettings, log: OpsLog) -> str:
     """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has
     nothing new.
     """
+    rules = [settings.upstream.mark] if settings.upstream.mark else []
+    records = (*(log.stored(kind) for kind in OPERATORS), *log.stored(FilesMissing)[-1:])
+    return _digest([*_in_yamls(settings), *records, *rules])
+
+
+def under_of(settings: GoldSettings) -> str:
+    """A digest of what gold's rows depend on besides silver's changes and the operators' words: the decoder's
+    options, the rules of the source's server, and the YAMLs.
+    """
+    return _digest([sorted(settings.read_as.items()), settings.upstream, *_in_yamls(settings)])
+
+
+def _in_yamls(settings: GoldSettings) -> list[Any]:
     tables = [
         None if settings.tables is None else sorted(settings.tables),
         [(name, to_plain(said)) for name, said in sorted(settings.options.items())],
     ]
     suites = sorted((name, suite.digest) for name, suite in settings.suites.items() if suite.digest)
-    rules = [settings.upstream.mark] if settings.upstream.mark else []
-    asked = json.dumps(
-        [
-            *(tables, suites, settings.policies, settings.virtual),
-            *(log.stored(kind) for kind in OPERATORS),
-            *log.stored(FilesMissing)[-1:],
-            *rules,
-        ],
-        default=str,
-    )
-    return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
+    return [tables, suites, settings.policies, settings.virtual]
+
+
+def _digest(told: list[Any]) -> str:
+    return hashlib.blake2b(json.dumps(told, default=str).encode(), digest_size=12).hexdigest()
 
 
 def find_watermark(

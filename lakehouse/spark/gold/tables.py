@@ -47,6 +47,7 @@ from lakehouse.spark.gold.plan import (
     whole_shape,
 )
 from lakehouse.spark.gold.results import TableResult, Written, total
+from lakehouse.spark.gold.settings import under_of
 from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.table import GoldTable, change_columns, open_table, refold
 from lakehouse.spark.gold.window import merge_changes, merge_window
@@ -67,7 +68,7 @@ def apply_tables(run: GoldRun, log: OpsLog, progress: Progress) -> list[TableRes
     plans = [whole_without_key(run, plan, new) for plan in plans]
     written = tuple(sorted(plan.gold for plan in plans if is_written(run, plan, new)))
     if written:
-        log.add(Intent(batch=run.window.batch, watermark=run.window.position, tables=written))
+        log.add(intent_of(run, written))
     steps = Steps(progress, len(written), "tables")
     works = [table_work(run, plan, new, steps) for plan in plans]
     small = all(run.size(lineage).small for lineage in _touched(plans, new))
@@ -75,6 +76,12 @@ def apply_tables(run: GoldRun, log: OpsLog, progress: Progress) -> list[TableRes
     with rows, arrow_batches(run.spark, run.arrow_rows), ThreadPoolExecutor(THREADS) as pool:
         results = [started.result() for started in start_all(pool, works, partial(_reading, run))]
     return [*results, *(TableResult(None, problems=(problem,)) for problem in problems)]
+
+
+def intent_of(run: GoldRun, written: tuple[str, ...]) -> Intent:
+    """What the run is about to publish."""
+    window, under = run.window, under_of(run.settings)
+    return Intent(batch=window.batch, watermark=window.position, tables=written, under=under)
 
 
 def is_written(run: GoldRun, plan: Plan, new: NewChanges) -> bool:

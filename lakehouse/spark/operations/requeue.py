@@ -28,8 +28,8 @@ from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.silver.columns import INPUT
 from lakehouse.spark.silver.context import batch_context, files_of
 from lakehouse.spark.silver.decode import messages
-from lakehouse.spark.silver.run import is_small, refuse_other_reading, run_batch
-from lakehouse.spark.silver.tables import SilverSettings, read_silver
+from lakehouse.spark.silver.run import is_small, run_batch
+from lakehouse.spark.silver.tables import SilverSettings, next_txn, read_silver, refuse_other_reading
 
 # so many ranges of offsets are decoded in one batch: its plan is a record of the ops log, and has them all
 RANGES = 5_000
@@ -48,7 +48,7 @@ def decode_again(
     counts: Counter[str] = Counter()
     if last is None or done is None:
         return counts
-    refuse_other_reading(log, feed)
+    refuse_other_reading(log, feed.read_as)
     ranges = [with_parts(log, feed, one, done) for one in ranges]
     parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
     for number, part in enumerate(parts, 1):
@@ -56,6 +56,7 @@ def decode_again(
             batch=done.batch + number,
             generation=last.generation,
             small=is_small(log, feed, tuple(part)),
+            txn=next_txn(log),
             ranges=tuple(part),
             again=True,
             read_as=feed.read_as,

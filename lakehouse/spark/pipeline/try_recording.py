@@ -63,6 +63,7 @@ def source_of_path(
         config = SourceConfig(format=format_, storage=StorageInput(path=str(path)))
     else:
         config = SourceConfig(format=format_, recording=[str(path)])
+    silver = SilverSettings(name, format_, order, dict(options), settled=True)
     gold = GoldSettings(
         name,
         upstream_of(format_, options),
@@ -72,8 +73,8 @@ def source_of_path(
         drift_timeout=0,
         settled=True,
         old_rows=FORMATS[format_].producer.old_rows,
+        read_as=silver.read_as,
     )
-    silver = SilverSettings(name, format_, order, dict(options), settled=True)
     return Source(name, config, lake, silver, gold=gold)
 
 

@@ -37,8 +37,8 @@ from lakehouse.spark.silver.dedupe import (
     physical_table_of,
 )
 from lakehouse.spark.silver.tables import (
-    PROPERTIES,
     SilverSettings,
+    append_once,
     read_schema_changes,
     silver_schema,
 )
@@ -298,14 +298,13 @@ def risen(summary: Summary, done: Done | None) -> list[Event]:
 
 
 def append_rows(log: OpsLog, feed: SilverSettings, plan: Planned, *, name: str, events: list[Event]) -> None:
-    """Append events, if there are any, to a silver table under the batch's transaction."""
+    """Append events, if there are any, to a silver table under the plan's transaction."""
     if not events:
         return
     schema = silver_schema(name)
     rows = [_silver_row(feed, plan.batch, name, event) for event in events]
-    txn = (f"silver:{feed.name}:{name}:{plan.generation}", plan.batch)
     frame = rows_frame(log.spark, rows, schema).coalesce(1)
-    log.lake.append(frame, "silver", f"{feed.name}_{name}", txn, **PROPERTIES.get(name, {}))
+    append_once(log.lake, frame, feed, plan, name=name)
 
 
 def _silver_row(feed: SilverSettings, batch: int, name: str, event: Event) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Runs bronze to silver: decode each record once and keep every distinct change, in batches that are safe to
 repeat after a crash.
 
-A batch is planned (offset ranges, in the ops log), decoded, deduped exactly, appended with its number as the
-Delta transaction's version, and then marked done. A batch planned but not done is done again with the same
-ranges; writes that had been committed are skipped by Delta, and rows of its own number do not count as known.
+A batch is planned (offset ranges, in the ops log), decoded, deduped exactly, appended in Delta transactions
+that name the plan, and then marked done. A batch planned but not done is done again by the same plan; writes
+that had been committed are skipped by Delta, and rows of its own number do not count as known.
 """
 
 import math
@@ -20,13 +20,11 @@ from msgspec import UNSET, UnsetType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import Counts, OffsetRange
 from lakehouse.ops.records.bronze import Backfill, Read
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.reporting.text.values import counted, pace
 from lakehouse.silver import backfill
-from lakehouse.silver.read_as import differences
 from lakehouse.silver.redelivery import rule_of
 from lakehouse.silver.transaction_watermark import waits
 from lakehouse.sources.kafka_offsets import has_more, reading_of, undone
@@ -46,7 +44,7 @@ from lakehouse.spark.silver.done_record import Sent, done_record, next_offsets, 
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
 from lakehouse.spark.silver.spark_batch import run_spark_batch
-from lakehouse.spark.silver.tables import SilverSettings
+from lakehouse.spark.silver.tables import SilverSettings, next_txn, refuse_other_reading
 from lakehouse.spark.table_versions import NEWEST, commits_above
 
 Wanted = tuple[OffsetRange, ...] | Done | None
@@ -110,7 +108,7 @@ def next_plan(
     the decoder.
     """
     last, done = log.last(Planned), log.last(Done)
-    refuse_other_reading(log, feed)
+    refuse_other_reading(log, feed.read_as)
     if last is not None and (done is None or done.batch < last.batch):
         return last
     landed = landed or log
@@ -128,6 +126,7 @@ def next_plan(
         generation=last.generation if last else uuid.uuid4().hex,
         small=following.small,
         arrow_rows=following.arrow_rows,
+        txn=next_txn(log),
         bronze=following.bronze,
         ranges=ranges if late else _with_context(ranges, done),
         again=bool(late),
@@ -153,21 +152,6 @@ def following_records(log: OpsLog, feed: SilverSettings, done: Done | None, land
     if following.is_all and not is_searched(landed, feed.format, feed.options):
         following = following._replace(is_all=False)
     return following._replace(bronze=newest if following.is_all else UNSET)
-
-
-def refuse_other_reading(log: OpsLog, feed: SilverSettings) -> None:
-    """LakehouseError where the last batch was decoded under other options: one table would have two readings
-    of the same text. Silver without any change has nothing to mix.
-    """
-    last, done = log.last(Planned), log.last(Done)
-    is_empty = last is None or (done is not None and done.batch == last.batch and not done.tables)
-    changed = differences(last.read_as, feed.read_as) if last is not None and not is_empty else []
-    if changed:
-        raise LakehouseError(
-            f"{feed.name}: expected the decoder's options that silver was decoded with, got others "
-            f"({'; '.join(changed)}); set them back, or decode everything again: "
-            f"`lakehouse rebuild silver {feed.name} --yes`"
-        )
 
 
 def landed_late(log: OpsLog, done: Done | None) -> tuple[OffsetRange, ...]:

@@ -29,7 +29,7 @@ from lakehouse.spark.silver.driver_batch import (
 )
 from lakehouse.spark.silver.keyless_rows import number_halves
 from lakehouse.spark.silver.packed import changes_frame, others_frame
-from lakehouse.spark.silver.tables import PROPERTIES, SilverSettings, count_by_table, silver_schema
+from lakehouse.spark.silver.tables import SilverSettings, append_once, count_by_table, silver_schema
 
 # records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row,
 # so it is no option
@@ -186,6 +186,4 @@ class Writer:
         )
         if "origin" not in frame.columns and "offset" in frame.columns:
             frame = frame.withColumn("origin", F.struct(*ORIGIN))
-        txn = (f"silver:{self.feed.name}:{name}:{self.plan.generation}", self.plan.batch)
-        frame = frame.select(*silver_schema(name).names)
-        self.log.lake.append(frame, "silver", f"{self.feed.name}_{name}", txn, **PROPERTIES.get(name, {}))
+        append_once(self.log.lake, frame.select(*silver_schema(name).names), self.feed, self.plan, name=name)

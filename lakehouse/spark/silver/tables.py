@@ -1,13 +1,31 @@
-"""Silver's tables: schemas, how a source's silver is read, and how it is decoded (`SilverSettings`)."""
+"""Silver's tables: schemas, how a source's silver is read and appended to, and how it is decoded
+(`SilverSettings`).
 
+A plan's append to a table happens once, however often a run of it dies: Delta skips a transaction whose
+version is not above the last one of the same application id. The version is the plan's own number (`txn`), so
+that the append of another plan for the same batch is not taken for it. The number is a moment, as two plans
+that do not know of each other (a log that was put back from a copy, a fence that failed) would count to the
+same number; and it exceeds that of the plan before it, whatever the clock says. So a plan that a newer one
+has overtaken is skipped as well, as it may not be done any more. An id for each plan would do the same, but
+Delta keeps every application id in each checkpoint of the table for ever; this is one id for each table of a
+generation.
+
+A plan of an older lakehouse has no number. What is left of it is appended under the id and version that its
+first appends had: its generation, and its batch.
+"""
+
+import time
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.silver.read_as import Reading, read_as
+from lakehouse.errors import LakehouseError
+from lakehouse.ops.records.silver import Done, Planned
+from lakehouse.silver.read_as import Reading, differences, read_as
 from lakehouse.spark.column_types import columns
-from lakehouse.spark.lake import Lake
+from lakehouse.spark.lake import Lake, Txn
+from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.columns import POSITION
 
 ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"
@@ -69,6 +87,39 @@ class SilverSettings:
     def read_as(self) -> Reading:
         """What the source's events depend on besides its bytes."""
         return read_as(self.format, self.order, self.options, row_ids=self.row_ids)
+
+
+def refuse_other_reading(log: OpsLog, reading: Reading) -> None:
+    """LakehouseError where the last batch was decoded under other options: one table would have two readings
+    of the same text. Silver without any change has nothing to mix.
+    """
+    last, done = log.last(Planned), log.last(Done)
+    is_empty = last is None or (done is not None and done.batch == last.batch and not done.tables)
+    changed = differences(last.read_as, reading) if last is not None and not is_empty else []
+    if changed:
+        raise LakehouseError(
+            f"{log.source}: expected the decoder's options that silver was decoded with, got others "
+            f"({'; '.join(changed)}); set them back, or decode everything again: "
+            f"`lakehouse rebuild silver {log.source} --yes`"
+        )
+
+
+def next_txn(log: OpsLog) -> int:
+    """The number of a new plan: the moment in microseconds, or the one above the last plan's."""
+    last = log.last(Planned)
+    return max(time.time_ns() // 1000, last.txn + 1 if last is not None else 0)
+
+
+def transaction_of(source: str, plan: Planned, name: str) -> Txn:
+    """The Delta transaction of a plan's append to one of silver's tables."""
+    series = f"silver:{source}:{name}:{plan.generation}"
+    return (f"{series}:plans", plan.txn) if plan.txn else (series, plan.batch)
+
+
+def append_once(lake: Lake, frame: DataFrame, feed: SilverSettings, plan: Planned, *, name: str) -> None:
+    """Append what a plan writes to one of silver's tables, unless a run of the same plan has done so."""
+    properties = PROPERTIES.get(name, {})
+    lake.append(frame, "silver", f"{feed.name}_{name}", transaction_of(feed.name, plan, name), **properties)
 
 
 def silver_schema(name: str) -> StructType:

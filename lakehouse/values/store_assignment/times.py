@@ -25,6 +25,7 @@ from lakehouse.values.temporal import (
     Moment,
     day_text,
     duration_of_number,
+    is_between_lasts,
     moment_of_number,
     moment_text,
     parse_duration,
@@ -87,12 +88,14 @@ def store_datetime(cell: Cell, target: Target) -> str:
 def store_timestamp(cell: Cell, target: Target) -> str:
     """In UTC; what is no instant of TIMESTAMP's range is the zero timestamp. To MySQL and TiDB the epoch's
     whole second is none. TiDB looks at the range before it rounds. A local time that the clock skips is an
-    error to strict servers, and moved by others.
+    error to strict servers, and moved by others. Where MariaDB's range ends depends on its version.
     """
     digits = target.type.length or 0
     local = _moment(cell, target)
     if target.server != "tidb":
         local = rounded(local, digits, rounds=target.rounds)
+    if target.server == "mariadb" and is_between_lasts(local, target.zone):
+        raise NoRule("a time beyond 2038, which MariaDB holds from 11.5 on")
     instant = to_utc(local, target.zone)
     if instant != ZERO and to_local(instant, target.zone) != local:
         raise NoRule("a local time that a change of the clock skips")

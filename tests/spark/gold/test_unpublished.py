@@ -221,3 +221,32 @@ def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alo
     work.work({lineage.id: rows})
 
     assert given == ([(False, {lineage.id: rows})] if is_there else [(True, {})])
+
+
+def test_what_is_published_is_read_after_others_have_put_its_files_together_and_vacuumed(
+    spark: Any, tmp_path: Path
+) -> None:
+    lake, path, feed = tmp_path / "lake", tmp_path / "shop.jsonl", feed_of_one_row()
+    run(write_recording(path, feed.messages), lake)
+    feed.row(4, "t", 2, v="two")
+    feed.resolved(5)
+    run(write_recording(path, feed.messages), lake)
+    ref, check = (
+        Lake(str(lake)).ref("gold", "shop__t"),
+        "spark.databricks.delta.retentionDurationCheck.enabled",
+    )
+    spark.sql(f"OPTIMIZE {ref}").collect()
+    spark.conf.set(check, "false")
+    try:
+        spark.sql(f"VACUUM {ref} RETAIN 0 HOURS").collect()
+    finally:
+        spark.conf.unset(check)
+
+    assert len(list((lake / "gold/shop__t").glob("*.parquet"))) == 1
+    assert shown(lake, tmp_path / "shown") == engine(feed.messages)
+
+    feed.row(6, "t", 1, "d", v="one")
+    feed.resolved(7)
+    run(write_recording(path, feed.messages), lake)
+
+    assert shown(lake, tmp_path / "shown") == engine(feed.messages)

@@ -1,17 +1,22 @@
 """What `status` says of a source beyond its tables."""
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec.structs import replace
 
 from lakehouse.config.load import load
-from lakehouse.ops.progress import Counts
+from lakehouse.ops.progress import Counts, Mark, NextOffset
 from lakehouse.ops.records.bronze import Read
-from lakehouse.spark.readers.status import is_deleted, reconciliation, status
+from lakehouse.ops.records.operators import Retired
+from lakehouse.ops.records.silver import Done
+from lakehouse.spark.readers.status import age, is_deleted, reconciliation, status
 from tests.spark.gold.test_modes import run_all
 from tests.support.feeds import Canal
 from tests.support.lakes import write_recording
+from tests.support.records import log_of
 
 
 def test_a_feed_that_sends_no_watermarks_waits_for_none(spark: Any, tmp_path: Path) -> None:
@@ -41,3 +46,21 @@ def test_a_topic_that_was_read_and_is_read_no_more_is_taken_for_deleted() -> Non
 
     assert [is_deleted(read, topic) for topic in ("old", "new", "other")] == [True, False, False]
     assert not is_deleted(None, "old")
+
+
+def test_the_age_of_a_watermark_is_not_that_of_a_partition_that_is_retired() -> None:
+    """Needs no session."""
+    now, source = int(time.time()), SimpleNamespace(silver=SimpleNamespace(order="tidb"))
+    read = tuple(NextOffset("t", "", number, 5) for number in (0, 1))
+    marks = tuple(
+        Mark("t", number, (0, at * 1000 << 18, 0, 0, 0, 0)) for number, at in ((0, now), (1, now - 9000))
+    )
+    done = Done(batch=1, counts=Counts(), top=None, reach=None, next=read, marks=marks, dead=(), tables=())
+    retired = Retired(topic="t", partitions=(1,), why="nothing is written to it", read=read)
+
+    def seconds(*records: Any) -> int:
+        of_source: Any = source
+        return age(done, log_of(*records), of_source)["lag_seconds"]
+
+    assert seconds(done) >= 9000
+    assert seconds(done, retired) < 60
