@@ -96,13 +96,9 @@ def may_be_unknowable(old: ColumnType, new: ColumnType, *, server: str) -> bool:
         return True
     if old.family == "bit" and new.family == "text":
         return True
-<<<<<<< HEAD
     if new.family in ("enum", "set") and (server == "tidb" or old.family not in _NUMBERS_AND_DATES):
-=======
-    if server == "mariadb" and new.family == "timestamp" and old.family != "timestamp":
         return True
-    if server == "tidb" and new.family in ("enum", "set"):
->>>>>>> a
+    if server == "mariadb" and new.family == "timestamp" and old.family != "timestamp":
         return True
     return not (_is_always_read(old) and _is_always_stored(new))
 
