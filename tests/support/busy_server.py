@@ -77,10 +77,12 @@ class BusyServer:
 
     def begun_at(self, file: str, offset: int) -> int:
         """Where the first transaction behind a place begins. The server may write of its own between them:
-        behind a new file's header it says which files are done with (Binlog_checkpoint), when it gets to it.
+        behind a new file's header MariaDB says which files are done with (Binlog_checkpoint), when it gets to
+        it. A MySQL without GTIDs begins a transaction with BEGIN.
         """
         self.cursor.execute(f"SHOW BINLOG EVENTS IN '{file}' FROM {offset} LIMIT 9")
-        return next(int(place) for _, place, kind, *_ in self.cursor.fetchall() if kind == "Gtid")
+        events = [(int(place), kind, info) for _, place, kind, _, _, info in self.cursor.fetchall()]
+        return next(place for place, kind, info in events if kind == "Gtid" or info == "BEGIN")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
