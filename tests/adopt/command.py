@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         start_broker(Path(folder) / "broker") as broker,
     ):
         world = World(Path(folder), server, broker, tables=given.tables, rows=given.rows, kind=given.feed)
-        with closing(world.feed):
+        with closing(world):
             world.busy.large = 2000
             world.busy.transact()
             world.run()

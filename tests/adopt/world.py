@@ -78,6 +78,10 @@ class World:
     def source(self) -> Source:
         return source_of(load(self.folder / "configs"), "shop", str(self.lake))
 
+    def close(self) -> None:
+        """End the feed's producer."""
+        self.feed.close()
+
     # --- what goes on meanwhile
 
     def send(self) -> None:
