@@ -4,9 +4,15 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakehouse.sources.dumps import window
+from lakehouse.sources.dumps.csv_rows import csv_rows, field_of_mydumper, loaded
+from lakehouse.sources.dumps.tuples import Row
+from lakehouse.sources.dumps.window import Window
 from tests.sources.dumps.test_read import refused, tables
+from tests.sources.dumps.test_tuples import CELL, ESCAPES, Slow
 
 METADATA = """# Started dump at: 2026-11-27 21:42:44
 [source]
@@ -68,6 +74,31 @@ def test_rows_are_those_that_the_statement_describes(
     monkeypatch.setattr(window, "READ", size)
 
     assert tables(dump(tmp_path / "dump", statement, rows)) == {("d", "t"): ROWS}
+
+
+def written(cell: bytes | None, separator: bytes, quote: bytes) -> bytes:
+    """A field of text, as write_load_data_column_into_string makes it."""
+    if cell is None:
+        return b"\\N"
+    escaped = b"".join(ESCAPES.get(byte, bytes([byte])) for byte in cell)
+    return quote + escaped.replace(separator[:1], b"\\" + separator[:1]) + quote
+
+
+@given(
+    table=st.lists(st.lists(CELL, min_size=2, max_size=2), min_size=1, max_size=6),
+    separator=st.sampled_from((b",", b"\t", b"||", b";~", b" ")),
+    quote=st.sampled_from((b'"', b"'", b"")),
+    line=st.sampled_from((b"\n", b"\r\n")),
+    size=st.sampled_from((1, 2, 3, 7, 1 << 20)),
+)
+def test_what_mydumper_escapes_is_read_back_wherever_the_file_is_cut(
+    table: list[Row], separator: bytes, quote: bytes, line: bytes, size: int
+) -> None:
+    dialect = loaded(separator, quote, line, header=False)
+    fields = [field_of_mydumper(name, dialect, quote, is_hex=False) for name in "ab"]
+    told = b"".join(separator.join(written(cell, separator, quote) for cell in row) + line for row in table)
+
+    assert list(csv_rows(Window(Slow(told, size), "d.t.dat"), dialect, fields)) == table
 
 
 def test_columns_that_the_statement_converts(tmp_path: Path) -> None:
