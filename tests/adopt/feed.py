@@ -148,10 +148,3 @@ class Captured:
     def close(self) -> None:
         """End Canal."""
         self._canal.stop()
-
-
-def feed_of(kind: str, busy: BusyServer, folder: Path, port: int) -> "Encoded | Streamed | Captured":
-    """The feed that begins now: debezium and canal are the real ones, anything else our encoder's."""
-    if kind == "debezium":
-        return Streamed(busy, folder, port)
-    return Captured(busy, folder, port) if kind == "canal" else Encoded(busy)

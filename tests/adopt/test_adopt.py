@@ -16,7 +16,7 @@ from tests.servers.mysql import start_mysql
 from tests.support.live_feed import BINLOG
 
 
-@pytest.mark.parametrize("kind", ("encoder", pytest.param("canal", marks=pytest.mark.long)))
+@pytest.mark.parametrize("kind", ("encoder", "packets", pytest.param("canal", marks=pytest.mark.long)))
 def test_tables_are_the_server_s_after_the_snapshot_the_pipeline_and_the_broker_were_killed(
     spark: Any, tmp_path: Path, kind: str
 ) -> None:

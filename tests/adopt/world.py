@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from lakehouse.spark.pipeline.run import runs
 from lakehouse.spark.pipeline.snapshot_tables import Asked, snapshot_tables
 from lakehouse.spark.source import Source, source_of
 from lakehouse.spark.verification.looks import Compared, Options
-from tests.adopt.feed import feed_of
+from tests.adopt.feed import Captured, Encoded, Streamed
+from tests.adopt.packed import Packed
 from tests.servers.mariadb import MariaDb
 from tests.support.busy_server import BusyServer
 from tests.support.lakes import quiet
@@ -42,11 +43,18 @@ from lakehouse.spark.bronze import snapshots
 from lakehouse.spark.pipeline import snapshot_tables
 snapshot_tables.CHUNK_ROWS, snapshots.COMMIT_BYTES = 500, 1
 """
+# debezium and canal are the real ones, the others our encoder's
+FEEDS: dict[str, Callable[[BusyServer, Path, int], Encoded | Streamed | Captured]] = {
+    "encoder": lambda busy, *_: Encoded(busy),
+    "packets": lambda busy, *_: Packed(busy),
+    "debezium": Streamed,
+    "canal": Captured,
+}
 COMMAND = "from lakehouse.cli.main import main\nmain()\n"
 
 
 class World:
-    """The tables, their feed (`kind`: see feed_of), and the lake."""
+    """The tables, their feed (`kind`: see FEEDS), and the lake."""
 
     def __init__(
         self, folder: Path, server: MariaDb, broker: Broker, *, tables: int, rows: int, kind: str = "encoder"
@@ -56,7 +64,7 @@ class World:
         self.busy = BusyServer(server.port, 1, 50, ["pair", *names, BIG])
         self.busy.run("CREATE DATABASE IF NOT EXISTS elsewhere")
         self._fill(rows)
-        self.feed = feed_of(kind, self.busy, folder / "producer", server.port)
+        self.feed = FEEDS[kind](self.busy, folder / "producer", server.port)
         self._waited = self._waits()
         (folder / "configs/sources").mkdir(parents=True)
         (folder / "configs/sources/shop.yml").write_text(
