@@ -53,7 +53,7 @@ def load_of(text: bytes, schema: TableSchema, where: str) -> Load:
             "text; dump again without --csv and --load-data, or with a later one"
         )
     separator, quote, line = (_literal(found[name]) for name in ("separator", "quote", "line"))
-    _refuse_others(separator, quote, line, found, where)
+    _refuse_others(found, where, separator=separator, quote=quote, line=line)
     dialect = loaded(separator, quote, line, header=found["header"] is not None)
     fields = [
         field_of_mydumper(
@@ -62,10 +62,12 @@ def load_of(text: bytes, schema: TableSchema, where: str) -> Load:
         for quoted, at in _COLUMN.findall(found["columns"])
     ]
     charset = None if found["charset"] is None else found["charset"].decode().lower()
-    return Load(_text(found["file"]), _text(found["table"]), charset, dialect, fields)
+    return Load(_text(found["file"]), _text(found["table"]), charset, dialect, fields=fields)
 
 
-def _refuse_others(separator: bytes, quote: bytes, line: bytes, found: re.Match[bytes], where: str) -> None:
+def _refuse_others(
+    found: re.Match[bytes], where: str, *, separator: bytes, quote: bytes, line: bytes
+) -> None:
     """LakehouseError where rows can't be told from what stands between them."""
     reasons = {
         f"FIELDS TERMINATED BY {separator!r}": not separator or _NO_SEPARATOR.search(separator) is not None,

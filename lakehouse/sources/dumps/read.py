@@ -287,7 +287,7 @@ def _rows_of_file(
 ) -> Iterator[Rows]:
     if file.kind == "csv":
         columns = [column for column in table.schema.columns if column.generated is None]
-        yield from _rows_of_csv(files, file, DUMPLING, fields_of_dumpling(columns), Session())
+        yield from _rows_of_csv(files, file, (DUMPLING, fields_of_dumpling(columns)), Session())
         return
     session, dumpling, unread = Session(), _OF_DUMPLING.search(file.stem) is not None, loaded
     with window_of(files, file.path) as window:
@@ -302,7 +302,7 @@ def _rows_of_file(
                 here = Session(zone=session.zone, escapes=session.escapes) if dumpling else session
                 yield from _rows_of(window, found, table, here, dumpling=dumpling)
             elif isinstance(found, Statement) and found.text[:9].upper() == b"LOAD DATA":
-                yield from _rows_loaded(files, found.text, (file, unread), table, session)
+                yield from _rows_loaded(files, found.text, (file, unread), table, session=session)
                 unread = None
             elif isinstance(found, Statement):
                 session = after_statement(session, found.text, f"{file.path}: byte {found.offset}")
@@ -334,12 +334,14 @@ def _rows_loaded(
             f"{file.path}: expected rows in the charset of SET NAMES, got {load.charset}; dump again with "
             "--set-names binary"
         )
-    yield from _rows_of_csv(files, loaded, load.dialect, load.fields, session)
+    yield from _rows_of_csv(files, loaded, (load.dialect, load.fields), session)
 
 
 def _rows_of_csv(
-    files: DumpFiles, file: SqlFile, dialect: Dialect, fields: list[Field], session: Session
+    files: DumpFiles, file: SqlFile, written: tuple[Dialect, list[Field]], session: Session
 ) -> Iterator[Rows]:
+    """The rows of a file that is `written` in a dialect, with these columns."""
+    dialect, fields = written
     names = tuple(field.name for field in fields)
     with window_of(files, file.path) as window:
         yield from _batches(csv_rows(window, dialect, fields), names, window, session)
