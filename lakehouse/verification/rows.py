@@ -55,6 +55,11 @@ class Comparison:
     sample: tuple[int, int] | None = None
     values: bool = False
 
+    @property
+    def share(self) -> float:
+        """The share of the buckets that are compared."""
+        return 1.0 if self.sample is None else self.sample[1] / self.buckets
+
     @cached_property
     def checksummed(self) -> tuple[int, ...]:
         """The places of the cells that the server can checksum."""

@@ -9,12 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.spark.session import get_session
 from tests.adopt.world import World, kill, wait_until
 from tests.servers.mariadb import start_mariadb
+from tests.servers.mysql import start_mysql
 from tests.support.live_feed import BINLOG
 
 # seconds that a command may take to make its next commit
@@ -26,7 +28,7 @@ class Round:
 
     def __init__(self, world: World, chance: random.Random, kills: int, rows_per_second: int) -> None:
         self.world, self.chance, self.kills, self.rows_per_second = world, chance, kills, rows_per_second
-        self.killed = {"snapshot": 0, "run": 0, "broker": 0, "connector": 0}
+        self.killed = {"snapshot": 0, "run": 0, "broker": 0, "producer": 0}
 
     def play(self) -> None:
         """Kill until enough has died, then let the snapshot come to its end."""
@@ -38,7 +40,7 @@ class Round:
             with self.world.broker_killed():
                 self.killed["snapshot"] += kill(snapshot)
             self.killed["broker"] += 1
-            self.killed["connector"] += self.world.feed.kill()
+            self.killed["producer"] += self.world.feed.kill()
             if number % 2:
                 self.killed["run"] += kill(run)
                 run = self._run()
@@ -57,6 +59,23 @@ class Round:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 where every round ended without a difference."""
+    given = _options(arguments)
+    start = start_mysql if given.feed == "canal" else start_mariadb
+    with (
+        tempfile.TemporaryDirectory(prefix="lakehouse-adopt-") as folder,
+        start(Path(folder) / "server", *BINLOG) as server,
+        start_broker(Path(folder) / "broker") as broker,
+    ):
+        world = World(Path(folder), server, broker, tables=given.tables, rows=given.rows, kind=given.feed)
+        with closing(world):
+            world.busy.large = 2000
+            world.busy.transact()
+            world.run()
+            wrong = [_round(world, given, number) for number in range(given.rounds)]
+    return 1 if any(wrong) else 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.adopt", description=__doc__)
     parser.add_argument("--tables", type=int, default=50)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the one big table")
@@ -64,21 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=3, help="a round")
     parser.add_argument("--pause", type=float, default=0.2, help="seconds between two transactions")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--debezium", action="store_true", help="a real connector, killed as well, streams the feed"
-    )
-    given = parser.parse_args(arguments)
-    with (
-        tempfile.TemporaryDirectory(prefix="lakehouse-adopt-") as folder,
-        start_mariadb(Path(folder) / "server", *BINLOG) as server,
-        start_broker(Path(folder) / "broker") as broker,
+    feeds = parser.add_mutually_exclusive_group()
+    for feed, more in (
+        ("debezium", "a real connector, killed as well, streams the feed"),
+        ("canal", "a real Canal, killed as well, reads a MySQL 5.6"),
     ):
-        world = World(Path(folder), server, broker, tables=given.tables, rows=given.rows, real=given.debezium)
-        world.busy.large = 2000
-        world.busy.transact()
-        world.run()
-        wrong = [_round(world, given, number) for number in range(given.rounds)]
-    return 1 if any(wrong) else 0
+        feeds.add_argument(f"--{feed}", action="store_const", dest="feed", const=feed, help=more)
+    parser.set_defaults(feed="encoder")
+    return parser.parse_args(arguments)
 
 
 def _round(world: World, given: argparse.Namespace, number: int) -> bool:

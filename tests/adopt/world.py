@@ -1,6 +1,6 @@
 """A server with tables full of rows, its writer, the feed of the changes in a broker, and the commands.
 
-The feed is our encoder's, or a real connector's.
+The feed is our encoder's, a real connector's, or a real Canal's.
 """
 
 import os
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from lakehouse.spark.pipeline.run import runs
 from lakehouse.spark.pipeline.snapshot_tables import Asked, snapshot_tables
 from lakehouse.spark.source import Source, source_of
 from lakehouse.spark.verification.looks import Compared, Options
-from tests.adopt.feed import Encoded, Streamed
+from tests.adopt.feed import Captured, Encoded, Streamed
+from tests.adopt.packed import Packed
 from tests.servers.mariadb import MariaDb
 from tests.support.busy_server import BusyServer
 from tests.support.lakes import quiet
@@ -42,25 +43,32 @@ from lakehouse.spark.bronze import snapshots
 from lakehouse.spark.pipeline import snapshot_tables
 snapshot_tables.CHUNK_ROWS, snapshots.COMMIT_BYTES = 500, 1
 """
+# debezium and canal are the real ones, the others our encoder's
+FEEDS: dict[str, Callable[[BusyServer, Path, int], Encoded | Streamed | Captured]] = {
+    "encoder": lambda busy, *_: Encoded(busy),
+    "packets": lambda busy, *_: Packed(busy),
+    "debezium": Streamed,
+    "canal": Captured,
+}
 COMMAND = "from lakehouse.cli.main import main\nmain()\n"
 
 
 class World:
-    """The tables, their feed, and the lake. `real`: a connector streams the feed."""
+    """The tables, their feed (`kind`: see FEEDS), and the lake."""
 
     def __init__(
-        self, folder: Path, server: MariaDb, broker: Broker, *, tables: int, rows: int, real: bool = False
+        self, folder: Path, server: MariaDb, broker: Broker, *, tables: int, rows: int, kind: str = "encoder"
     ) -> None:
         self.folder, self.server, self.broker = folder, server, broker
         names = [f"item_{number}" for number in range(tables - 2)]
         self.busy = BusyServer(server.port, 1, 50, ["pair", *names, BIG])
         self.busy.run("CREATE DATABASE IF NOT EXISTS elsewhere")
         self._fill(rows)
-        self.feed = Streamed(self.busy, folder / "connector", server.port) if real else Encoded(self.busy)
+        self.feed = FEEDS[kind](self.busy, folder / "producer", server.port)
         self._waited = self._waits()
         (folder / "configs/sources").mkdir(parents=True)
         (folder / "configs/sources/shop.yml").write_text(
-            f"format: debezium\nkafka:\n  bootstrap_servers: {broker.bootstrap}\n"
+            f"format: {self.feed.format}\nkafka:\n  bootstrap_servers: {broker.bootstrap}\n"
             f"  topic_pattern: '{self.feed.topics}'\noptions: {self.feed.options}\ntables: auto\n"
             f"database:\n  host: 127.0.0.1\n  port: {server.port}\n  user: root\n  tls: off\n"
         )
@@ -68,14 +76,19 @@ class World:
 
     def _fill(self, rows: int) -> None:
         """Rows of the big table, of which the writer knows some of the whole range of keys."""
-        busy, seq = self.busy, f"seq_51_to_{rows}"
-        busy.run(f"INSERT INTO `{BIG}` SELECT seq, CONCAT('v', seq % 97), seq FROM {seq}")
+        busy = self.busy
+        values = ((id_, f"v{id_ % 97}", id_) for id_ in range(51, rows + 1))
+        busy.cursor.executemany(f"INSERT INTO `{BIG}` VALUES (%s, %s, %s)", values)
         for id_ in random.Random(1).sample(range(51, rows + 1), min(KNOWN, rows - 50)):
             busy.rows[BIG][id_] = {"id": id_, "v": f"v{id_ % 97}", "n": id_}
         busy.next = rows
 
     def source(self) -> Source:
         return source_of(load(self.folder / "configs"), "shop", str(self.lake))
+
+    def close(self) -> None:
+        """End the feed's producer."""
+        self.feed.close()
 
     # --- what goes on meanwhile
 
@@ -90,7 +103,7 @@ class World:
         """DDL on tables of another database."""
         table = f"elsewhere.t{number % 5}"
         self.busy.run(f"CREATE TABLE IF NOT EXISTS {table} (id int PRIMARY KEY)")
-        self.busy.run(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS c{number % 7} int")
+        self.busy.run(f"ALTER TABLE {table} ADD COLUMN c{self.busy.transactions} int")
         if number % 3 == 0:
             self.busy.run(f"DROP TABLE {table}")
 

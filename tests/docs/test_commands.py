@@ -33,6 +33,7 @@ NOT_RUN = {
     r"(lakehouse|\./run) (import|notebooks)": "tests/spark/pipeline/test_import_dump.py, tests/spark/api",
     r"lakehouse snapshot": "reads a database: tests/spark/pipeline/test_snapshot_tables.py",
     r"(lakehouse|\./run) verify": "reads a source's database: tests/spark/verification",
+    r"init --name": "tests/docs/test_commands.py: the page of each producer runs it",
     r"init --bundle": "packs the wheel that it runs from: tests/test_wheel.py",
 }
 

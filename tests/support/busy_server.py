@@ -37,6 +37,17 @@ class Committed(NamedTuple):
     change: Change
 
 
+class Placed(NamedTuple):
+    """A transaction: its number, the changes of each table in their order, and where it begins in the
+    binlog.
+    """
+
+    number: int
+    changes: list[tuple[str, Change]]
+    file: str
+    offset: int
+
+
 class BusyServer:
     """Tables of a database `shop`, rows that no feed tells of, and transactions one after another, whose
     messages are in `messages`.
@@ -52,7 +63,7 @@ class BusyServer:
         self.messages: list[Message] = []
         self.offsets: dict[str, int] = {}
         self.next, self.transactions = rows, 0
-        self.began, self.log = 0.0, list[Committed]()
+        self.began, self.log, self.placed = 0.0, list[Committed](), list[Placed]()
         self.large = 300  # changes of a large transaction
         self._begin(rows)
 
@@ -77,10 +88,12 @@ class BusyServer:
 
     def begun_at(self, file: str, offset: int) -> int:
         """Where the first transaction behind a place begins. The server may write of its own between them:
-        behind a new file's header it says which files are done with (Binlog_checkpoint), when it gets to it.
+        behind a new file's header MariaDB says which files are done with (Binlog_checkpoint), when it gets to
+        it. A MySQL without GTIDs begins a transaction with BEGIN.
         """
         self.cursor.execute(f"SHOW BINLOG EVENTS IN '{file}' FROM {offset} LIMIT 9")
-        return next(int(place) for _, place, kind, *_ in self.cursor.fetchall() if kind == "Gtid")
+        events = [(int(place), kind, info) for _, place, kind, _, _, info in self.cursor.fetchall()]
+        return next(place for place, kind, info in events if kind == "Gtid" or info == "BEGIN")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -154,6 +167,7 @@ class BusyServer:
     def _tell(self, changes: list[tuple[str, Change]], file: str, offset: int) -> None:
         self.transactions += 1
         self.log += [Committed(self.began, time.time(), table, change) for table, change in changes]
+        self.placed.append(Placed(self.transactions, changes, file, offset))
         id_, counts = f"0-7-{self.transactions}", dict.fromkeys(self.tables, 0)
         told = [self._record("s.transaction", {"id": id_}, {"status": "BEGIN", "id": id_, "ts_ms": 1})]
         halves = [half for table, change in changes for half in self._halves(table, change)]

@@ -230,7 +230,10 @@ def verify_parts(entries: Sequence[Entry], run: str = "lakehouse run all") -> It
 
 
 def _compared(entry: Entry) -> Iterator[Part]:
-    facts = [counted(entry["rows"], "row")]
+    share = entry.get("share", 1.0)
+    facts = [
+        counted(entry["rows"], "row") + (f", of which {100 * share:.3g}% looked at" if share < 1 else "")
+    ]
     facts += [f"{number(entry[word])} {word}" for word in ("different", "undecided") if entry[word]]
     state = "fail" if entry["different"] else "warn" if entry["undecided"] else "ok"
     colour = {"fail": "red", "warn": "yellow", "ok": "green"}[state]

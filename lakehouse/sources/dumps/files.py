@@ -3,10 +3,11 @@
 import gzip
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
+from urllib.parse import unquote
 
 import zstandard
 
@@ -17,6 +18,8 @@ from lakehouse.sources.file_systems import FileInfo, LocalFiles
 _SUFFIX = re.compile(
     r"(?P<stem>.+?)\.(?P<kind>sql|csv|dat)(?:\.(?P<packed>gz|zst|zstd|snappy|lz4|xz|bz2))?", re.S
 )
+# what mydumper calls a database or table by whose name can't be a file's
+_STAND_IN = re.compile(r"mydumper_\d+\.")
 # packed bytes that are decompressed at once: of rows that are all alike, Zstandard makes 30,000 times as many
 PACKED = 1 << 12
 _TOO_PACKED = ("snappy", "lz4", "xz", "bz2")
@@ -127,6 +130,46 @@ def stem_of_data(file: SqlFile, tables: frozenset[str]) -> str | None:
             return None
         stem = cut[0]
     return stem
+
+
+def loaded_by_statements(found: list[SqlFile]) -> dict[str, SqlFile]:
+    """The files of rows that have an SQL file of the same stem."""
+    statements = {file.stem for file in found if file.role == "data" and file.kind == "sql"}
+    rows = [file for file in found if file.role == "data" and file.kind != "sql"]
+    if lonely := [file.path for file in rows if file.kind == "dat" and file.stem not in statements]:
+        raise LakehouseError(
+            f"{lonely[0]}: expected the SQL file that loads it beside it (mydumper's .sql), got none; copy "
+            "it again, or dump again"
+        )
+    return {file.stem: file for file in rows if file.stem in statements}
+
+
+def refuse_twice(found: list[SqlFile]) -> None:
+    """LakehouseError where a file lies there packed and unpacked: its rows would count twice."""
+    paths: dict[tuple[str, str, bool], str] = {}
+    for file in (file for file in found if file.role in ("schema", "data")):
+        other = paths.setdefault((file.role, file.stem, file.kind == "sql"), file.path)
+        if other != file.path:
+            raise LakehouseError(
+                f"{file.path}: expected each file of the dump once, got {other} too; remove one of them"
+            )
+
+
+def database_named(file: SqlFile, table: str, databases: Mapping[str, str]) -> str:
+    """The database of a table by its file's name; `databases` are those that have files, by their stems.
+    LakehouseError where none tells.
+    """
+    stems = [stem for stem in sorted(databases, key=len, reverse=True) if file.stem.startswith(f"{stem}.")]
+    whole = [stem for stem in stems if unquote(file.stem.removeprefix(f"{stem}.")) == table]
+    if stems:
+        return databases[(whole or stems)[0]]
+    for text in (file.stem, unquote(file.stem)):
+        if text.endswith(f".{table}") and not _STAND_IN.match(text):
+            return text.removesuffix(f".{table}")
+    raise LakehouseError(
+        f"{file.path}: expected the name of the table's database in the file's, got none; add the "
+        "…-schema-create.sql of the database"
+    )
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
     mysqldump            one file: comments tell database and position, each CREATE TABLE is followed by rows
     mydumper, Dumpling   a folder: `metadata`, `DB-schema-create.sql`, `DB.TABLE-schema.sql` and, for rows,
-                         `DB.TABLE.sql`, `DB.TABLE.00000.sql` or `DB.TABLE.000000000.csv`
+                         `DB.TABLE.sql`, `DB.TABLE.00000.sql` or `DB.TABLE.000000000.csv`; mydumper's CSV is
+                         `DB.TABLE.00000.dat`, beside a `DB.TABLE.00000.sql` that loads it
 
 Files may be gzip or Zstandard. Views, sequences, triggers and routines are passed over. Reading needs memory
 for one row beside a megabyte, whatever the size of a file.
@@ -19,16 +20,20 @@ from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError, LakehouseError
 from lakehouse.sources.dumps import tuples
-from lakehouse.sources.dumps.csv_rows import csv_rows
+from lakehouse.sources.dumps.csv_rows import DUMPLING, Dialect, Field, csv_rows, fields_of_dumpling
 from lakehouse.sources.dumps.files import (
     DumpFiles,
     Metered,
     SqlFile,
     classify,
+    database_named,
+    loaded_by_statements,
+    refuse_twice,
     stem_of_data,
     text_of,
     window_of,
 )
+from lakehouse.sources.dumps.load_data import load_of
 from lakehouse.sources.dumps.metadata import read_metadata
 from lakehouse.sources.dumps.records import DumpEvent, Place, Rows, TableBegins, TableEnds
 from lakehouse.sources.dumps.session import Session, after_comment, after_statement, begins_dump
@@ -45,8 +50,6 @@ _CREATE_DATABASE = re.compile(
 _IS_SEQUENCE = re.compile(r"\)[^)]*\bSEQUENCE\s*=\s*1\b[^)]*$", re.I)
 # Dumpling reads text as utf8mb4, whatever its files say; its numbers are longer than mydumper's
 _OF_DUMPLING = re.compile(r"\.\d{9,}$")
-# families of which Dumpling's CSV never has a bare value
-_QUOTED = frozenset({"text", "enum", "set", "json", "binary"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +189,14 @@ def _creates_table(found: Comment | Statement | Insert) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """The files of a folder by what they hold; data files by the stem of their table's schema file."""
+    """The files of a folder by what they hold; data files by the stem of their table's schema file. `loaded`
+    are those that an SQL file of the same stem loads.
+    """
 
     schemas: dict[str, SqlFile]
     databases: dict[str, str]
     data: dict[str, list[SqlFile]]
+    loaded: dict[str, SqlFile]
 
 
 def _of_folder(files: DumpFiles, told: Mapping[str, int]) -> Iterator[DumpEvent]:
@@ -200,31 +206,48 @@ def _of_folder(files: DumpFiles, told: Mapping[str, int]) -> Iterator[DumpEvent]
             f"{files.name}: expected files with rows, got schemas alone: all tables would count as empty; "
             "dump again without --no-data"
         )
-    for stem, file in sorted(folder.schemas.items()):
-        table = _table_of_folder(files, file, folder.databases)
+    tables = {
+        stem: _table_of_folder(files, file, folder.databases) for stem, file in sorted(folder.schemas.items())
+    }
+    _refuse_hidden(files.name, told, tables)
+    for stem, table in tables.items():
         if table is None:
             continue
         yield table
         count = 0
         for data in folder.data.get(stem, ()):
-            for rows in _rows_of_file(files, data, table):
+            for rows in _rows_of_file(files, data, folder.loaded.get(data.stem), table):
                 count += len(rows.rows)
                 yield rows
-        if told.get(stem, count) != count:
+        expected = told.get(stem, told.get(".".join(table.name), count))
+        if expected != count:
             raise LakehouseError(
-                f"{files.name}: expected {told[stem]} rows of {stem}, as metadata says, got {count}: a file "
+                f"{files.name}: expected {expected} rows of {stem}, as metadata says, got {count}: a file "
                 "is missing, or left from another dump; copy it again, or dump again"
             )
         yield TableEnds(count)
 
 
+def _refuse_hidden(name: str, told: Mapping[str, int], tables: Mapping[str, TableBegins | None]) -> None:
+    """LakehouseError where metadata tells of rows of a table that has no schema file, and whose files Spark
+    hides in a remote folder. Others may have been left out of a copy on purpose.
+    """
+    hidden = sorted(stem for stem, count in told.items() if count and stem[:1] in ("_", "."))
+    if missing := [stem for stem in hidden if stem not in tables]:
+        raise LakehouseError(
+            f"{name}: expected the schema of {missing[0]}, of which metadata tells, got none: Spark hides "
+            "files whose names begin with _ or a dot; copy the folder to a local one"
+        )
+
+
 def _folder(files: DumpFiles) -> _Folder:
     found = [file for info in files.paths() if (file := classify(info.path)) is not None]
-    _refuse_twice(found)
+    refuse_twice(found)
     others = {file.stem for file in found if file.role == "other" and not file.path.endswith("triggers.sql")}
     schemas = {file.stem: file for file in found if file.role == "schema"}
     stems, data = frozenset(schemas), dict[str, list[SqlFile]]()
-    for file in (file for file in found if file.role == "data"):
+    loaded = loaded_by_statements(found)
+    for file in (file for file in found if file.role == "data" and file != loaded.get(file.stem)):
         stem = stem_of_data(file, stems)
         if stem is None:
             raise LakehouseError(
@@ -234,18 +257,8 @@ def _folder(files: DumpFiles) -> _Folder:
         data.setdefault(stem, []).append(file)
     databases = {file.stem: _database_of(files, file) for file in found if file.role == "database"}
     views = {stem for stem in others if stem in schemas and stem not in data and _is_view(found, stem)}
-    return _Folder({stem: file for stem, file in schemas.items() if stem not in views}, databases, data)
-
-
-def _refuse_twice(found: list[SqlFile]) -> None:
-    """LakehouseError where a file lies there packed and unpacked: its rows would count twice."""
-    paths: dict[tuple[str, str], str] = {}
-    for file in (file for file in found if file.role in ("schema", "data") and file.kind != "dat"):
-        other = paths.setdefault((file.role, file.stem), file.path)
-        if other != file.path:
-            raise LakehouseError(
-                f"{file.path}: expected each file of the dump once, got {other} too; remove one of them"
-            )
+    schemas = {stem: file for stem, file in schemas.items() if stem not in views}
+    return _Folder(schemas, databases, data, loaded)
 
 
 def _is_view(found: list[SqlFile], stem: str) -> bool:
@@ -263,49 +276,75 @@ def _table_of_folder(files: DumpFiles, file: SqlFile, databases: dict[str, str])
             if isinstance(found, Statement) and _creates_table(found):
                 table = _table_of(found, file.path, "")
                 name = "" if table is None else table.name[1]
-                return table and table._replace(name=(_database_named(file, name, databases), name))
+                return table and table._replace(name=(database_named(file, name, databases), name))
             if isinstance(found, Insert):
                 window.fail("a schema, as the file is named", got="rows: of a table whose name ends so?")
     return None
 
 
-def _database_named(file: SqlFile, table: str, databases: dict[str, str]) -> str:
-    stems = [stem for stem in sorted(databases, key=len, reverse=True) if file.stem.startswith(f"{stem}.")]
-    whole = [stem for stem in stems if unquote(file.stem.removeprefix(f"{stem}.")) == table]
-    if stems:
-        return databases[(whole or stems)[0]]
-    for text in (file.stem, unquote(file.stem)):
-        if text.endswith(f".{table}"):
-            return text.removesuffix(f".{table}")
-    raise LakehouseError(
-        f"{file.path}: expected the name of the table's database in the file's, got none; add the "
-        "…-schema-create.sql of the database"
-    )
-
-
-def _rows_of_file(files: DumpFiles, file: SqlFile, table: TableBegins) -> Iterator[Rows]:
-    dumpling = file.kind == "csv" or _OF_DUMPLING.search(file.stem) is not None
+def _rows_of_file(
+    files: DumpFiles, file: SqlFile, loaded: SqlFile | None, table: TableBegins
+) -> Iterator[Rows]:
+    if file.kind == "csv":
+        columns = [column for column in table.schema.columns if column.generated is None]
+        yield from _rows_of_csv(files, file, (DUMPLING, fields_of_dumpling(columns)), Session())
+        return
+    session, dumpling, unread = Session(), _OF_DUMPLING.search(file.stem) is not None, loaded
     with window_of(files, file.path) as window:
-        if file.kind == "csv":
-            columns = [column for column in table.schema.columns if column.generated is None]
-            quoted = [column.type.family in _QUOTED for column in columns]
-            names = tuple(column.name for column in columns)
-            yield from _batches(csv_rows(window, names, quoted), names, window, Session())
-            return
-        session = Session()
         for found in statements(window):
             if isinstance(found, Insert):
                 if found.table != table.name[1]:
                     window.fail(f"rows of {table.name[1]}, as the file is named")
+                if loaded is not None:
+                    raise LakehouseError(
+                        f"{file.path}: expected each file of the dump once, got {loaded.path} too; remove one"
+                    )
                 here = Session(zone=session.zone, escapes=session.escapes) if dumpling else session
                 yield from _rows_of(window, found, table, here, dumpling=dumpling)
+            elif isinstance(found, Statement) and found.text[:9].upper() == b"LOAD DATA":
+                yield from _rows_loaded(files, found.text, (file, unread), table, session=session)
+                unread = None
             elif isinstance(found, Statement):
-                if found.text[:9].upper() == b"LOAD DATA":
-                    raise LakehouseError(
-                        f"{file.path}: expected INSERT statements, got LOAD DATA; dump again without "
-                        "--csv and --load-data"
-                    )
                 session = after_statement(session, found.text, f"{file.path}: byte {found.offset}")
+    if unread is not None:
+        raise LakehouseError(
+            f"{file.path}: expected the LOAD DATA of {unread.path}, got none: the file may be cut short; "
+            "copy it again, or dump again"
+        )
+
+
+def _rows_loaded(
+    files: DumpFiles,
+    text: bytes,
+    beside: tuple[SqlFile, SqlFile | None],
+    table: TableBegins,
+    session: Session,
+) -> Iterator[Rows]:
+    """The rows of the file that a LOAD DATA names, which lies beside the statement's."""
+    file, loaded = beside
+    load = load_of(text, table.schema, file.path)
+    named = classify(load.file)
+    if loaded is None or named is None or named.stem != loaded.stem or load.table != table.name[1]:
+        raise LakehouseError(
+            f"{file.path}: expected rows of {table.name[1]} in {load.file} beside it, got no such file, or "
+            "another one; copy it again, or dump again"
+        )
+    if load.charset not in (None, session.charset):
+        raise LakehouseError(
+            f"{file.path}: expected rows in the charset of SET NAMES, got {load.charset}; dump again with "
+            "--set-names binary"
+        )
+    yield from _rows_of_csv(files, loaded, (load.dialect, load.fields), session)
+
+
+def _rows_of_csv(
+    files: DumpFiles, file: SqlFile, written: tuple[Dialect, list[Field]], session: Session
+) -> Iterator[Rows]:
+    """The rows of a file that is `written` in a dialect, with these columns."""
+    dialect, fields = written
+    names = tuple(field.name for field in fields)
+    with window_of(files, file.path) as window:
+        yield from _batches(csv_rows(window, dialect, fields), names, window, session)
 
 
 # Both

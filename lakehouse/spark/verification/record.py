@@ -98,6 +98,7 @@ def entry(result: TableResult) -> dict[str, Any]:
         "table": name,
         "compared": True,
         "rows": result.rows,
+        "share": result.share,
         "different": len(result.different) + result.more,
         "undecided": len(result.undecided),
         "why": result.why,

@@ -48,7 +48,8 @@ UNKNOWN = "the server has it, and gold has not: if the feed carries it, `lakehou
 class TableResult(NamedTuple):
     """What has been found of one table. `rows`: how many gold has; `more`: rows that differ and are not
     named; `why`: why it was not compared, or why something is undecided; `left_out`: columns that were not
-    compared; `comparison`: how its rows were dealt to buckets, None where not in one way in all looks.
+    compared; `comparison`: how its rows were dealt to buckets, None where not in one way in all looks;
+    `share`: that of its buckets that were looked at.
     """
 
     name: Name
@@ -62,6 +63,7 @@ class TableResult(NamedTuple):
     gold_at: str = ""
     source_at: str = ""
     comparison: Comparison | None = None
+    share: float = 1.0
 
 
 @dataclass(slots=True)
@@ -173,8 +175,10 @@ def _first(session: Session, name: Name, differing: dict[Name, Open]) -> TableRe
         looks = Looks(needed=1 if session.by_tso else LOOKS)
         differing[name] = Open(table, rows, looks, found.buckets, shape=found.shape)
     left_out = found.shape.left_out if found.shape is not None else ()
+    share = found.shape.comparison.share if found.shape is not None else 1.0
     place = session.told_place(table, found.place)
-    return TableResult(name, rows, left_out=left_out, gold_at=str(list(table.at)), source_at=place)
+    at = str(list(table.at))
+    return TableResult(name, rows, left_out=left_out, gold_at=at, source_at=place, share=share)
 
 
 def _look_again(session: Session, tables: Sequence[Open]) -> None:

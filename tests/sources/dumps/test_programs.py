@@ -21,6 +21,7 @@ from lakehouse.sources.dumps.records import BinlogPlace, Tso
 from lakehouse.sources.dumps.snapshot import Found, _is_cut, place_in, snapshot_messages
 from tests.servers.mariadb import MariaDb, run_program, start_mariadb
 from tests.support.engine import Memory
+from tests.support.paths import DATA
 
 TSO = 449583647234560001
 DATABASES = ("o.dd db", "plain")
@@ -171,6 +172,22 @@ def test_mydumper_has_the_same_rows_without_those_that_the_server_computes(
         capture_output=True,
         timeout=60,
     )
+    without = {**expected, ("plain", "gen"): [{"id": 1}, {"id": 2}]}
+
+    found = rows_of(path)
+
+    assert {name: in_order(rows) for name, rows in found.items()} == {
+        name: in_order(rows) for name, rows in without.items()
+    }
+    assert isinstance(find_dump(LocalDump(path)).place, BinlogPlace)
+
+
+@pytest.mark.parametrize("recorded", ("csv-1.0", "load-data-0.16"))
+def test_rows_of_later_releases_of_mydumper_are_the_same(
+    expected: dict[Any, list[Any]], recorded: str
+) -> None:
+    """Written by 1.0.1 (`--format=CSV --include-header`) and 0.16.9 (`--load-data --hex-blob`) of SETUP."""
+    path = DATA / "mydumper" / recorded
     without = {**expected, ("plain", "gen"): [{"id": 1}, {"id": 2}]}
 
     found = rows_of(path)
