@@ -25,10 +25,10 @@ from bench.measure import Cost, measured
 from lakehouse.ops.progress import Counts, NextOffset, OffsetRange, TableSize
 from lakehouse.ops.pruning import pruned
 from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
-from lakehouse.ops.records.kinds import encode
+from lakehouse.ops.records.kinds import encode, gist_of
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Run, Summary
-from lakehouse.ops.records.silver import Done, Planned
+from lakehouse.ops.records.silver import Done, Gist, Planned
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.dead_letters import closings
 from lakehouse.spark.lake import Lake
@@ -53,8 +53,12 @@ class Line:
         return self.record.kind
 
     @property
-    def text(self) -> str:
-        return self.like
+    def size(self) -> int:
+        return len(self.like)
+
+    @property
+    def gist(self) -> Gist:
+        return gist_of(self.record)
 
     @cached_property
     def row(self) -> dict[str, object]:

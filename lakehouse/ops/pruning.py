@@ -25,7 +25,7 @@ from lakehouse.ops.records.gold import Intent, Manifest, Sightings, Spreads
 from lakehouse.ops.records.operators import Floor, Generation, Retired
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Run, Summary
-from lakehouse.ops.records.silver import Closing, Done, Planned
+from lakehouse.ops.records.silver import Closing, Done, Gist, Planned
 
 # the kinds whose old records leave the log; of each the last one stays
 OLD = frozenset(
@@ -49,16 +49,18 @@ RUNS = 5_000
 
 
 class Stored(Protocol):
-    """A record of the log: `text` is how it is stored."""
+    """A record of the log: `size` is the length of the text that it is stored as."""
 
     @property
     def seq(self) -> int: ...
     @property
     def kind(self) -> str: ...
     @property
-    def text(self) -> str: ...
+    def size(self) -> int: ...
     @property
     def record(self) -> Record | None: ...
+    @property
+    def gist(self) -> Gist: ...
 
 
 class Pruned(NamedTuple):
@@ -147,7 +149,7 @@ def _cut(log: Sequence[Stored], runs: int, size: int) -> int:
     lowest = manifests[-runs:][0].seq
     length = 0
     for one in reversed(log):
-        length += len(one.text)
+        length += one.size
         if length > size:
             lowest = max(lowest, one.seq)
             break
@@ -156,15 +158,8 @@ def _cut(log: Sequence[Stored], runs: int, size: int) -> int:
     named = next(one for one in manifests if one.seq >= lowest)
     records = [one.record for one in (named, manifests[-1])]
     batch = min(record.batch for record in records if isinstance(record, Manifest))
-    plans = [
-        one.seq
-        for one in log[first:]
-        if one.kind == Planned.kind
-        and one.seq < lowest
-        and isinstance(one.record, Planned)
-        and one.record.batch <= batch
-    ]
-    return plans[-1] if plans else 0
+    plans = (one for one in reversed(log[first:]) if one.kind == Planned.kind and one.seq < lowest)
+    return next((one.seq for one in plans if one.gist.batch <= batch), 0)
 
 
 def _first_of_generation(log: Sequence[Stored]) -> int:
