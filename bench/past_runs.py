@@ -22,13 +22,14 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from bench.measure import Cost, measured
+from lakehouse.ops.gist import Gist, gist_of
 from lakehouse.ops.progress import Counts, NextOffset, OffsetRange, TableSize
 from lakehouse.ops.pruning import pruned
 from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
-from lakehouse.ops.records.kinds import encode, gist_of
+from lakehouse.ops.records.kinds import encode
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Run, Summary
-from lakehouse.ops.records.silver import Done, Gist, Planned
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.dead_letters import closings
 from lakehouse.spark.lake import Lake

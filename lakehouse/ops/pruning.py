@@ -19,13 +19,14 @@ from typing import NamedTuple, Protocol
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
+from lakehouse.ops.gist import Gist
 from lakehouse.ops.progress import Counts, OffsetRange, Place
 from lakehouse.ops.records.bronze import FilesMissing, Looked, Partitions, Read, Scan
 from lakehouse.ops.records.gold import Intent, Manifest, Sightings, Spreads
 from lakehouse.ops.records.operators import Floor, Generation, Retired
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Run, Summary
-from lakehouse.ops.records.silver import Closing, Done, Gist, Planned
+from lakehouse.ops.records.silver import Closing, Done, Planned
 
 # the kinds whose old records leave the log; of each the last one stays
 OLD = frozenset(

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from lakehouse.ops.gist import Gist, decode_gist
 from lakehouse.ops.progress import Counts, NextOffset, OffsetRange
 from lakehouse.ops.pruning import RUNS, closed_by_code, floor_batch, known_summary, newest, pruned, total
 from lakehouse.ops.records.bronze import Read, Scan
 from lakehouse.ops.records.gold import Intent, Manifest
-from lakehouse.ops.records.kinds import decode_gist, encode
+from lakehouse.ops.records.kinds import encode
 from lakehouse.ops.records.operators import Epoch, Floor, Generation, Retired
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Run, Summary
-from lakehouse.ops.records.silver import Closing, Done, Gist, Planned
+from lakehouse.ops.records.silver import Closing, Done, Planned
 
 ROUNDS = 150
 

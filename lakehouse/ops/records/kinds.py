@@ -34,7 +34,7 @@ from lakehouse.ops.records.operators import (
 )
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Run, Summary
-from lakehouse.ops.records.silver import Done, Gist, Planned
+from lakehouse.ops.records.silver import Done, Planned
 
 KINDS: dict[str, type[Record]] = {
     one.kind: one
@@ -83,22 +83,6 @@ def decode(kind: str, text: str) -> Record | None:
         return msgspec.json.decode(text, type=stored)
     except (msgspec.MsgspecError, ValueError) as error:
         raise LakehouseError(f"ops log: expected a record of kind {kind}, got: {error}") from error
-
-
-def decode_gist(kind: str, text: str) -> Gist:
-    """The gist of a plan or a done record that is stored as `text`; nothing else of it is read."""
-    try:
-        return msgspec.json.decode(text, type=Gist)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise LakehouseError(f"ops log: expected a record of kind {kind}, got: {error}") from error
-
-
-def gist_of(record: Record) -> Gist:
-    """The gist of a plan or a done record."""
-    if isinstance(record, Planned):
-        return Gist(batch=record.batch, again=record.again, whole=record.whole)
-    assert isinstance(record, Done)
-    return Gist(batch=record.batch, requeued=record.requeued)
 
 
 def encode(record: Record) -> str:

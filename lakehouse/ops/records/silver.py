@@ -32,17 +32,6 @@ class Closing(msgspec.Struct, frozen=True):
     gaps: int
 
 
-class Gist(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs ask of every batch that the log has, of its plan (`again`, `whole`) or of its done record
-    (`requeued`): a record of hundreds of partitions and tables is not read for it.
-    """
-
-    batch: int
-    again: bool = False
-    whole: bool = False
-    requeued: Closing | None = None
-
-
 class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A batch of silver, written before anything of it. `generation` names the series of Delta transactions
     that it belongs to, `small` says that the driver decodes it by itself, `arrow_rows` how many records a

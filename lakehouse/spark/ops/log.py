@@ -32,13 +32,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.gist import Gist
 from lakehouse.ops.pruning import OLD, known_summary, pruned
 from lakehouse.ops.records.gold import Intent, Manifest
 from lakehouse.ops.records.kinds import encode
 from lakehouse.ops.records.operators import Dismissed, Generation
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Summary
-from lakehouse.ops.records.silver import Done, Gist, Planned
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark import limits
 from lakehouse.spark.commit_files import newest_commits
 from lakehouse.spark.lake import Lake

@@ -9,9 +9,9 @@ and what is asked of every batch (its `gist`) is read without the rest.
 import zlib
 from typing import Any
 
-from lakehouse.ops.records.kinds import decode, decode_gist, gist_of
+from lakehouse.ops.gist import Gist, decode_gist, gist_of
+from lakehouse.ops.records.kinds import decode
 from lakehouse.ops.records.record import Record
-from lakehouse.ops.records.silver import Gist
 
 # texts of a few hundred characters gain nothing
 _WORTH_PACKING = 512
