@@ -96,13 +96,16 @@ def _program(pid: int) -> str:
         return ""
 
 
-def own_memory(pid: int) -> int:
-    """The memory of one process, in bytes, as `proportional` counts it."""
+def own_memory(pid: int, kind: str = "Pss") -> int:
+    """The memory of one process, in bytes, as `proportional` counts it. `Pss_Anon` is what it has allocated
+    alone: its share in the pages of programs and libraries grows when others that map them too end, on all
+    of the machine.
+    """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{kind}:")), 0)
 
 
 @contextmanager

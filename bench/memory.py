@@ -23,6 +23,8 @@ class Sample(NamedTuple):
     """Memory in MB at one moment, after a forced full collection, and the bytes of each class of the heap.
 
     `native` is what the JVM has committed for neither heap, classes nor code: threads, compiler, buffers.
+    `driver` is what the Python driver has allocated, without the pages of libraries, 100 MB of it: they are
+    divided among all processes that map them, and would grow when another one ends.
     """
 
     at: float
@@ -61,7 +63,7 @@ def sample(root: int, at: float) -> Sample | None:
         sum(areas.get(name, 0.0) for name in _CLASSES),
         sum(areas.get(name, 0.0) for name in _CODE),
         sum(areas.values()) - known,
-        driver / 1e6,
+        own_memory(root, "Pss_Anon") / 1e6,
         max(0, every - driver - jvm) / 1e6,  # each was looked at in a moment of its own
         classes,
     )

@@ -24,6 +24,8 @@ from lakehouse.spark.silver import spark_batch
 PARTS: tuple[tuple[str, Any, str], ...] = (
     ("bronze: where to read on", topics, "_reading"),
     ("bronze: the stream", topics, "_pass"),
+    ("bronze: hold its rows against the stream's", topics, "appended_above"),
+    ("bronze: its version before a pass", topics, "bronze_version"),
     ("silver: what is new", silver, "next_ranges"),
     ("silver: decode", spark_batch, "read_books"),
     ("silver: dedupe", spark_batch, "is_distinct"),
@@ -32,6 +34,7 @@ PARTS: tuple[tuple[str, Any, str], ...] = (
     ("silver: write schema changes and watermarks", spark_batch, "append_rows"),
     ("gold: schema history", gold, "load_history"),
     ("gold: reconcile the layers", gold, "reconciled"),
+    ("gold: what silver has of each table", gold, "counts_of"),
     ("gold: fold and type", gold_table, "fold_large"),
     ("gold: write the table", write_gold, "replace_frame"),
     ("gold: merge into the table", write_gold, "merge_frame"),

@@ -22,6 +22,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from bench.measure import Cost, measured
+from lakehouse.ops.gist import Gist, gist_of
 from lakehouse.ops.progress import Counts, NextOffset, OffsetRange, TableSize
 from lakehouse.ops.pruning import pruned
 from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
@@ -53,8 +54,12 @@ class Line:
         return self.record.kind
 
     @property
-    def text(self) -> str:
-        return self.like
+    def size(self) -> int:
+        return len(self.like)
+
+    @property
+    def gist(self) -> Gist:
+        return gist_of(self.record)
 
     @cached_property
     def row(self) -> dict[str, object]:

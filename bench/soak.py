@@ -302,8 +302,9 @@ def report(given: argparse.Namespace, run: Run, counts: dict[str, int], wrong: l
         f" {given.memory}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}."
         f" {'; '.join(wrong) or 'Every table has the rows of the model, and is exact.'}",
         "In MB, each sample after a forced collection. At rest is when the run had caught up, at the end of"
-        " a quarter; the highest live heap is of the middle of a batch; peak is the highest memory of the"
-        " process tree, however much of it was garbage.",
+        " a quarter; of the Python driver what it has allocated, without the pages of libraries, which it"
+        " shares with what else runs; the highest live heap is of the middle of a batch; peak is the highest"
+        " memory of the process tree, however much of it was garbage.",
         "",
         "| quarter | at rest: live heap | Python driver | Python workers | metaspace | code | other native"
         " | JVM resident | highest live heap | peak |",

@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
+from lakehouse.ops.gist import Gist
 from lakehouse.ops.progress import Counts, OffsetRange, Place
 from lakehouse.ops.records.bronze import FilesMissing, Looked, Partitions, Read, Scan
 from lakehouse.ops.records.gold import Intent, Manifest, Sightings, Spreads
@@ -49,16 +50,18 @@ RUNS = 5_000
 
 
 class Stored(Protocol):
-    """A record of the log: `text` is how it is stored."""
+    """A record of the log: `size` is the length of the text that it is stored as."""
 
     @property
     def seq(self) -> int: ...
     @property
     def kind(self) -> str: ...
     @property
-    def text(self) -> str: ...
+    def size(self) -> int: ...
     @property
     def record(self) -> Record | None: ...
+    @property
+    def gist(self) -> Gist: ...
 
 
 class Pruned(NamedTuple):
@@ -147,7 +150,7 @@ def _cut(log: Sequence[Stored], runs: int, size: int) -> int:
     lowest = manifests[-runs:][0].seq
     length = 0
     for one in reversed(log):
-        length += len(one.text)
+        length += one.size
         if length > size:
             lowest = max(lowest, one.seq)
             break
@@ -156,15 +159,8 @@ def _cut(log: Sequence[Stored], runs: int, size: int) -> int:
     named = next(one for one in manifests if one.seq >= lowest)
     records = [one.record for one in (named, manifests[-1])]
     batch = min(record.batch for record in records if isinstance(record, Manifest))
-    plans = [
-        one.seq
-        for one in log[first:]
-        if one.kind == Planned.kind
-        and one.seq < lowest
-        and isinstance(one.record, Planned)
-        and one.record.batch <= batch
-    ]
-    return plans[-1] if plans else 0
+    plans = (one for one in reversed(log[first:]) if one.kind == Planned.kind and one.seq < lowest)
+    return next((one.seq for one in plans if one.gist.batch <= batch), 0)
 
 
 def _first_of_generation(log: Sequence[Stored]) -> int:

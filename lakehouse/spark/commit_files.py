@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 _NAME = re.compile(r"(\d{20})\.json")
@@ -28,6 +29,9 @@ _CHECKPOINT_COLUMNS = [
 SMALL = 8 * 1024 * 1024
 # a file that is gone, half there, or not as the format has it
 _UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
+
+
+Above = tuple[str, int]  # a column, and a number above which its values are asked for
 
 
 class CommitFile(NamedTuple):
@@ -67,18 +71,29 @@ def metadata_id(table: Path) -> str | None:
         return None
 
 
-def small_table(table: Path, columns: Sequence[str]) -> pa.Table | None:
-    """All rows of a table's newest version; None where only Delta can tell them: of a table that is not
-    small, needs a newer reader, is partitioned, or is being written or cleaned up at this moment.
+def small_table(table: Path, columns: Sequence[str], above: Above | None = None) -> pa.Table | None:
+    """The rows of a table's newest version, all of them or those `above` a number of a column; None where
+    only Delta can tell them: of a table that is not small, needs a newer reader, is partitioned, or is being
+    written or cleaned up at this moment.
     """
     try:
         files = _live_files(table)
         if not files or sum(one["size"] for one in files.values()) > SMALL:
             return None
-        found = [pq.ParquetFile(table / file).read(columns).select(columns) for file in files]
-        return pa.concat_tables(found).replace_schema_metadata()
+        read = [file for file, one in files.items() if above is None or _reaches(one, above)]
+        # the last one tells the columns where no file has such rows
+        found = [pq.ParquetFile(table / file).read(columns).select(columns) for file in read or [*files][-1:]]
+        rows = pa.concat_tables(found).replace_schema_metadata()
+        return rows if above is None else rows.filter(pc.field(above[0]) > above[1])
     except _UNREADABLE:
         return None
+
+
+def _reaches(file: dict[str, Any], above: Above) -> bool:
+    """Whether a file may have rows above a number of a column, as its statistics tell."""
+    column, number = above
+    highest = json.loads(file.get("stats") or "{}").get("maxValues", {}).get(column)
+    return highest is None or bool(highest > number)
 
 
 def row_count(table: Path, version: int | None = None) -> int | None:

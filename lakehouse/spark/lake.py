@@ -14,11 +14,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
-from lakehouse.spark.commit_files import row_count, small_table
+from lakehouse.spark.commit_files import Above, row_count, small_table
 from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
@@ -110,14 +111,24 @@ class Lake:
             return self.read(spark, layer, name)
         return spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
 
-    def rows(self, spark: SparkSession, layer: str, name: str, columns: Sequence[str]) -> pa.Table | None:
-        """All rows of a small table, which cost no Spark job where it is a plain one on this machine's own
-        disk; None where it does not exist.
+    def rows(
+        self,
+        spark: SparkSession,
+        layer: str,
+        name: str,
+        columns: Sequence[str],
+        *,
+        above: Above | None = None,
+    ) -> pa.Table | None:
+        """The rows of a small table, all of them or those `above` a number of a column, which cost no Spark
+        job where it is a plain one on this machine's own disk; None where it does not exist.
         """
         folder = self.folder(spark, layer, name)
-        found = None if folder is None else small_table(folder, columns)
+        found = None if folder is None else small_table(folder, columns, above)
         if found is None and self.exists(spark, layer, name):
-            return self.read(spark, layer, name).select(*columns).toArrow()
+            rows = self.read(spark, layer, name)
+            rows = rows if above is None else rows.where(F.col(above[0]) > above[1])
+            return rows.select(*columns).toArrow()
         return found
 
     def read_small(self, spark: SparkSession, layer: str, name: str, schema: StructType) -> DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.ops.gist import Gist, decode_gist
 from lakehouse.ops.progress import Counts, NextOffset, OffsetRange
 from lakehouse.ops.pruning import RUNS, closed_by_code, floor_batch, known_summary, newest, pruned, total
 from lakehouse.ops.records.bronze import Read, Scan
@@ -26,6 +27,14 @@ class Line:
     kind: str
     text: str
     record: Record | None
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+    @property
+    def gist(self) -> Gist:
+        return decode_gist(self.kind, self.text)
 
 
 class Log:

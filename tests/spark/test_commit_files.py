@@ -4,7 +4,9 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.parquet import ParquetFile
 from pyspark.sql import functions as F
 
 from lakehouse.ops.records.operators import Rebuild
@@ -91,6 +93,9 @@ def test_rows_read_here_are_those_that_delta_reads(spark: Any, lake: Lake, every
         spark.sql(chance.choice(CHANGES).format(t=ref, some=some)).collect()
         rows = rows_of(spark, lake, name)
         assert read_here(lake, name) == rows
+        above = small_table(log.parent, ("id",), ("id", 1))
+        assert above is not None
+        assert sorted(above["id"].to_pylist()) == sorted(id for _, id in rows if id > 1)
         assert row_count(log.parent) == len(rows)
         assert row_count(log.parent, some) == lake.read(spark, "ops", name, some).count()
     last = max(log.glob("*.checkpoint.parquet")).name[:20]
@@ -100,6 +105,29 @@ def test_rows_read_here_are_those_that_delta_reads(spark: Any, lake: Lake, every
     assert read_here(lake, name) == rows
     assert row_count(log.parent) == len(rows)
     assert row_count(log.parent, 99) is None
+
+
+def test_files_that_have_no_rows_above_a_number_are_not_opened(
+    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for first in (0, 10, 20):
+        lake.append(spark.range(first, first + 10).coalesce(1), "ops", "t")
+    opened: list[Path] = []
+
+    def noted(path: Path) -> Any:
+        opened.append(path)
+        return ParquetFile(path)
+
+    monkeypatch.setattr(pq, "ParquetFile", noted)
+
+    def above(number: int) -> list[int]:
+        found = lake.rows(spark, "ops", "t", ("id",), above=("id", number))
+        assert found is not None
+        return sorted(found["id"].to_pylist())
+
+    assert (above(25), len(opened)) == ([26, 27, 28, 29], 1)
+    assert (above(29), len(opened)) == ([], 2), "one of them tells the columns"
+    assert (above(8), len(opened)) == ([9, *range(10, 30)], 5)
 
 
 def test_a_table_that_only_delta_can_read_is_left_to_it(spark: Any, lake: Lake) -> None:

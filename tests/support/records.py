@@ -38,8 +38,9 @@ def manifest(*tables: TableEntry, batch: int = 1, watermark: Position = (0, 0, 0
 def log_of(*records: Record) -> "OpsLog":
     """A log that has read these records. Needs Spark's package, but no session."""
     from lakehouse.spark.lake import Lake
-    from lakehouse.spark.ops.log import Logged, OpsLog
+    from lakehouse.spark.ops.log import OpsLog
+    from lakehouse.spark.ops.logged import Logged
 
     no_session: Any = None
-    stored = [Logged(n, one.kind, n, "{}", _record=one, _is_read=True) for n, one in enumerate(records, 1)]
+    stored = [Logged.of(one, n, n, "{}") for n, one in enumerate(records, 1)]
     return OpsLog(no_session, Lake("nowhere"), "shop", records=stored)

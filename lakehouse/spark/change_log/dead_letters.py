@@ -34,8 +34,8 @@ def closings(log: OpsLog) -> list[Closing]:
     for one in log.records:
         if one.kind == Generation.kind:
             requeued.clear()
-        elif one.kind == Done.kind and isinstance(done := one.record, Done) and done.requeued:
-            requeued.append(done.requeued)
+        elif one.kind == Done.kind and one.gist.requeued:
+            requeued.append(one.gist.requeued)
     return [*dismissals(log), *log.summary.closed, *requeued]
 
 

@@ -83,8 +83,8 @@ def _overtaken(log: OpsLog, last: Manifest) -> list[int]:
     """The batches since a manifest that have changes at or below its watermark."""
     return [
         one.batch
-        for one in log.all(Done)
-        if one.batch > last.batch and one.low is not UNSET and one.low and one.low <= last.watermark
+        for one in log.above(Done, last.batch)
+        if one.low is not UNSET and one.low and one.low <= last.watermark
     ]
 
 

@@ -99,7 +99,7 @@ def inserted_rows(log: OpsLog, last: Manifest | None, done: Done) -> int | None:
 def new_batches(log: OpsLog, last: Manifest | None, done: Done) -> Iterable[Done]:
     """The batches since a manifest, each once: of two runs that overlapped both may have said it is done."""
     known = last.batch if last is not None else 0
-    return {one.batch: one for one in log.all(Done) if known < one.batch <= done.batch}.values()
+    return {one.batch: one for one in log.above(Done, known) if one.batch <= done.batch}.values()
 
 
 def is_counted(log: OpsLog, last: Manifest) -> bool:
@@ -194,7 +194,7 @@ def records_read(
     read = 0 if first else known.read if known is not None else None
     if read is None or (last is not None and last.generation != log.generation):
         return None
-    plans = {one.batch: one for one in log.all(Planned)}
+    plans = {one.batch: one for one in log.above(Planned, last.batch if last is not None else 0)}
     batches = list(new_batches(log, last, done))
     if len(batches) != done.batch - (last.batch if last is not None else 0):
         return None

@@ -3,6 +3,7 @@ arrived.
 """
 
 from collections.abc import Mapping
+from itertools import chain
 
 from msgspec import UNSET
 from pyspark.sql import Row
@@ -91,7 +92,7 @@ def read_of(topic: str, partition: int, done: Done | None, listed: Read | None) 
 
 def done_at(log: OpsLog, batch: int) -> Done | None:
     """The done record of a batch, or of the last one before it."""
-    return next((one for one in reversed(log.all(Done)) if one.batch <= batch), None)
+    return next((one for one in log.newest_first(Done) if one.batch <= batch), None)
 
 
 def came_back(log: OpsLog, done: Done, last: Manifest | None) -> list[Partition]:
@@ -135,7 +136,8 @@ def _landed_before_listing(done: Done, log: OpsLog) -> Done | None:
     reading = reading_of(log.last(Read))
     if reading is None:
         return done
-    batches = (done, *(one for one in reversed(log.counted(Done)) if one.batch < done.batch))
+    counted = log.newest_first(Done, log.summary.seq)
+    batches = chain((done,), (one for one in counted if one.batch < done.batch))
     return next((one for one in batches if not has_more(one.next, reading)), None)
 
 
@@ -143,12 +145,12 @@ def _leaving_nothing(done: Done, log: OpsLog) -> Done | None:
     """The last batch up to `done` that left no record unread of what had landed, or `done` where the passes
     that have ended since brought no other; None where every batch left some.
     """
-    plans = [one for one in log.counted(Planned) if one.batch <= done.batch and not one.again]
+    plans = [one for one in log.gists(Planned) if one.batch <= done.batch and not one.again]
     reading = reading_of(log.last(Read))
     if not plans or plans[-1].whole or (reading is not None and is_read(done.next, reading)):
         return done
     whole = max((one.batch for one in plans if one.whole), default=max(log.summary.whole, default=0))
-    return next((one for one in log.counted(Done) if one.batch == whole), None)
+    return next((one for one in log.newest_first(Done, log.summary.seq) if one.batch == whole), None)
 
 
 def published_ends(manifest: Manifest | None) -> dict[str, Position]:
@@ -179,7 +181,7 @@ def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> di
     ends = topic_ends(tables, intervals, marks)
     known = published_ends(log.last(Manifest))
     batches = {tuple(row.position): row.batch for row in statements}
-    plans = [one for one in log.counted(Planned) if one.batch <= done.batch]
+    plans = [one for one in log.gists(Planned) if one.batch <= done.batch]
     whole = {*log.summary.whole, *(one.batch for one in plans if one.whole)}
     settled = settled and next((one.whole for one in reversed(plans) if not one.again), True)
     return {

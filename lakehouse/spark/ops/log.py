@@ -28,21 +28,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.gist import Gist
 from lakehouse.ops.pruning import OLD, known_summary, pruned
 from lakehouse.ops.records.gold import Intent, Manifest
-from lakehouse.ops.records.kinds import decode, encode
+from lakehouse.ops.records.kinds import encode
 from lakehouse.ops.records.operators import Dismissed, Generation
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Summary
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark import limits
 from lakehouse.spark.commit_files import newest_commits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log_archive import Archive
+from lakehouse.spark.ops.logged import Logged, logged_rows
 
 SCHEMA = StructType(
     [
@@ -59,36 +61,7 @@ TRIES = 50
 # the member of a stored record that says who has appended it
 MARK = "append"
 Kind = TypeVar("Kind", bound=Record)
-
-
-@dataclass(slots=True)
-class Logged:
-    """A record as the table has it. `text` becomes a record when somebody asks for it: a log of a thousand
-    tables is megabytes of manifests of which a run needs the last one.
-    """
-
-    seq: int
-    kind: str
-    at: int
-    text: str
-    _record: Record | None = field(default=None, compare=False, repr=False)
-    _is_read: bool = field(default=False, compare=False, repr=False)
-
-    @property
-    def record(self) -> Record | None:
-        """The record; None for a kind that only a newer lakehouse knows. LakehouseError where it is none."""
-        if not self._is_read:
-            self._record, self._is_read = decode(self.kind, self.text), True
-        return self._record
-
-    def forget(self) -> None:
-        """Keep the text alone: a record takes several times its memory."""
-        self._record, self._is_read = None, False
-
-    @property
-    def stored(self) -> tuple[int, str, int, str]:
-        """Its row of the table."""
-        return self.seq, self.kind, self.at, self.text
+OfBatch = TypeVar("OfBatch", Planned, Done)
 
 
 @dataclass(slots=True)
@@ -224,7 +197,7 @@ class OpsLog:
     def _logged(self, record: Record, seq: int) -> Logged:
         marked = json.dumps({**json.loads(encode(record)), MARK: self.mark})
         now = int(time.time() * 1000)
-        return Logged(seq, record.kind, now, text=marked, _record=record, _is_read=True)
+        return Logged.of(record, seq, now, marked)
 
     def _append(self, logged: Sequence[Logged]) -> bool:
         """Append under the first record's number; nothing is appended where that is taken. True where the
@@ -250,12 +223,8 @@ class OpsLog:
         return self._stored(self.seq)
 
     def _stored(self, above: int) -> list[Logged]:
-        table = self.lake.rows(self.spark, "ops", self.table, SCHEMA.names)
-        rows = [] if table is None else table.filter(pc.field("seq") > above).to_pylist()
-        return [
-            Logged(row["seq"], row["kind"], row["at"], text=row["body"])
-            for row in sorted(rows, key=lambda row: (row["seq"], row["at"]))
-        ]
+        table = self.lake.rows(self.spark, "ops", self.table, SCHEMA.names, above=("seq", above))
+        return [] if table is None else logged_rows(table.to_pylist())
 
     def _refuse_rival(self, records: Sequence[Record], newer: Sequence[Logged]) -> None:
         writers = {record.writer for record in records if record.writer}
@@ -281,7 +250,7 @@ class OpsLog:
         if self.seq != began:
             self._forget()
         is_passed = self.seq // TIDY != began // TIDY
-        if not is_passed and sum(len(one.text) for one in self.records) <= 2 * limits.OPS_LOG_SIZE:
+        if not is_passed and sum(one.size for one in self.records) <= 2 * limits.OPS_LOG_SIZE:
             return
         try:
             if self.prune() or is_passed:
@@ -325,15 +294,12 @@ class OpsLog:
         """The log with all records that its archive has. Only for reading."""
         if not any(one.kind == Summary.kind for one in self.records):
             return self
-        archived = (
-            Logged(row["seq"], row["kind"], row["at"], text=row["body"]) for row in self.archive.rows()
-        )
-        found = {one.stored: one for one in (*archived, *self.records)}
+        found = {one.stored: one for one in (*logged_rows(self.archive.rows()), *self.records)}
         return replace(self, records=sorted(found.values(), key=lambda one: (one.seq, one.at)))
 
     def last(self, kind: type[Kind]) -> Kind | None:
         """The last record of a kind."""
-        return next((record for _, record in self._of(kind, reversed(self.records))), None)
+        return next(self.newest_first(kind), None)
 
     def all(self, kind: type[Kind]) -> list[Kind]:
         """The records of a kind, oldest first."""
@@ -347,6 +313,21 @@ class OpsLog:
     def dated(self, kind: type[Kind]) -> list[tuple[int, Kind]]:
         """The records of a kind, each after the moment at which it was written."""
         return list(self._of(kind, self.records))
+
+    def newest_first(self, kind: type[Kind], since: int = 0) -> Iterator[Kind]:
+        """The records of a kind from a number on, each read when it is asked for."""
+        found = (one for one in reversed(self.records) if one.seq >= since)
+        return (record for _, record in self._of(kind, found))
+
+    def above(self, kind: type[OfBatch], batch: int) -> list[OfBatch]:
+        """The records of a kind of the batches above one, oldest first; no others are read."""
+        later = (one for one in self.records if one.kind == kind.kind and one.gist.batch > batch)
+        return [record for _, record in self._of(kind, later)]
+
+    def gists(self, kind: type[OfBatch]) -> list[Gist]:
+        """Of each record of a kind that the summary does not have, what is asked of every batch."""
+        first = self.summary.seq
+        return [one.gist for one in self.records if one.kind == kind.kind and one.seq >= first]
 
     def _of(self, kind: type[Kind], records: Iterable[Logged]) -> Iterator[tuple[int, Kind]]:
         for one in records:

@@ -16,7 +16,7 @@ from lakehouse.spark.ops.run_record import RunRecord, error_text
 from lakehouse.spark.pipeline.one_pass import LAYERS, Stop, derive, land_all, outcome, read_by
 from lakehouse.spark.source import Source
 
-# a continuous run reads the ops log again after so many passes
+# a continuous run reads what others have added to the ops log after so many passes
 LOOKS = 10
 # seconds between two tries of a source that fails, at most
 LONGEST_PAUSE = 300.0
@@ -113,7 +113,7 @@ def go_round(source_round: Round, layers: tuple[str, ...], stop: Stop) -> None:
     """One pass over one source of a continuous run."""
     log = source_round.context.log
     if set(layers) != set(LAYERS) or source_round.passes % LOOKS == 0:
-        log.load()  # another process runs the other layers, or an operator has said something
+        log.refresh()  # another process runs the other layers, or an operator has said something
     began = log.seq
     with log.gathering():
         if "bronze" in layers:

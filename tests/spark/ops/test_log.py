@@ -16,7 +16,8 @@ from lakehouse.ops.records.silver import Planned
 from lakehouse.spark.gold.run import unpublished
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import log as ops_log
-from lakehouse.spark.ops.log import Logged, OpsLog
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.logged import Logged
 from tests.support.records import manifest, table_entry
 
 
@@ -46,7 +47,7 @@ def test_a_run_that_goes_on_holds_old_records_as_texts(spark: Any, tmp_path: Pat
     log.add_all([Scan(checkpoint=1), Rebuilding(number=2), Scan(checkpoint=2)])
 
     def read() -> list[bool]:
-        return [one._is_read for one in log.records]
+        return [one.is_read for one in log.records]
 
     log.tidy(log.seq)
     assert read() == [True, True, True]

@@ -1,10 +1,18 @@
-"""A continuous run of several sources: one that fails stops no other, and is tried again."""
+"""A continuous run of several sources: one that fails stops no other, and is tried again; passes hold no more
+of the log the more of them there were.
+"""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakehouse.demo.run import RECORDING
+from lakehouse.events import Message
+from lakehouse.formats.open_frames import framed
+from lakehouse.ops.pruning import OLD
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.runs import Run
 from lakehouse.sources.recording import read_recording
@@ -12,6 +20,7 @@ from lakehouse.sources.recording import write_recording as write
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.ops.run_record import RunRecord
+from lakehouse.spark.pipeline import continuous
 from lakehouse.spark.pipeline.continuous import Round, try_round
 from lakehouse.spark.pipeline.one_pass import LAYERS, Stop, read_by
 from lakehouse.spark.source import selected_sources
@@ -56,3 +65,43 @@ def test_a_source_that_fails_is_tried_again_and_stops_no_other(spark: Any, tmp_p
     manifest = rounds["one"].context.log.last(Manifest)
     assert manifest is not None
     assert {entry.state for entry in manifest.tables} <= {"exact", "retired"}
+
+
+def test_a_pass_reads_of_its_log_as_much_as_the_pass_before(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a run that goes on holds all of its log, as objects of several times the text's size."""
+    held: list[tuple[int, int]] = []  # records that are objects at the end of a pass, and texts after it
+    tidy = OpsLog.tidy
+
+    def counted(log: OpsLog, began: int) -> None:
+        read = sum(one.is_read for one in log.records if one.kind in OLD)
+        tidy(log, began)
+        held.append((read, sum(one.held == one.size > 512 for one in log.records if one.kind in OLD)))
+
+    monkeypatch.setattr(OpsLog, "tidy", counted)
+    monkeypatch.setattr(continuous, "LOOKS", 2)
+    (source,) = selected_sources(configured(tmp_path), ("one",), str(tmp_path / "lake"))
+    log = OpsLog(spark, source.lake, source.name)
+    goes_on = Round(source, RunContext(log, print), RunRecord(LAYERS, read_by(source)), alone=True)
+    for number in range(1, 6):
+        write(changes(number), tmp_path / "one.jsonl")
+        try_round(goes_on, LAYERS, Stop())
+
+    manifest = log.last(Manifest)
+    assert manifest is not None and manifest.batch == 5
+    assert [entry.state for entry in manifest.tables] == ["exact"]
+    # the first pass has no manifest before it
+    assert held[2:] == [held[1]] * 3
+
+
+def changes(batches: int) -> list[Message]:
+    """A table, and a row of it in each batch with what lets it count."""
+    key = {"scm": "d", "tbl": "t"}
+    created = {"q": "CREATE TABLE t (id INT PRIMARY KEY)", "t": 3}
+    events: list[tuple[dict[str, Any], dict[str, Any]]] = [({**key, "ts": 10, "t": 2}, created)]
+    for number in range(1, batches + 1):
+        image = {"u": {"id": {"t": 3, "h": True, "f": 11, "v": number}}}
+        events += [({**key, "ts": 20 * number, "t": 1}, image), ({"ts": 20 * number + 1, "t": 3}, {})]
+    told = [(json.dumps(key).encode(), json.dumps(value).encode() if value else b"") for key, value in events]
+    return [Message("t", 0, number, *framed([key], [value])) for number, (key, value) in enumerate(told)]

@@ -14,7 +14,8 @@ from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import layout
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.log import Logged, OpsLog
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.logged import Logged
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import Capabilities
 from lakehouse.spark.table_versions import history_of, version_of
