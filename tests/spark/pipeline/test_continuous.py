@@ -85,6 +85,7 @@ def test_a_pass_reads_of_its_log_as_much_as_the_pass_before(
     log = OpsLog(spark, source.lake, source.name)
     goes_on = Round(source, RunContext(log, print), RunRecord(LAYERS, read_by(source)), alone=True)
     for number in range(1, 6):
+        (tmp_path / "one.jsonl").unlink(missing_ok=True)
         write(changes(number), tmp_path / "one.jsonl")
         try_round(goes_on, LAYERS, Stop())
 
