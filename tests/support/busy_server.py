@@ -153,7 +153,8 @@ class BusyServer:
         if what == "delete":
             self._execute(f"DELETE FROM `{table}` WHERE id = %s", old["id"])
             return table, ("d", old, None)
-        new = {**old, "n": chance.randrange(10_000)}
+        # another number, as the server logs no row that stays as it is
+        new = {**old, "n": (old["n"] + chance.randrange(1, 10_000)) % 10_000}
         if what == "move":
             self.next += 1
             new |= {"id": self.next, "v": f"moved {chance.randrange(50)}"}

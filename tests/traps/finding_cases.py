@@ -170,7 +170,7 @@ FINDINGS: dict[str, tuple[str, str]] = {
         "test_an_update_that_may_have_changed_its_key_leaves_the_table_incomplete",
     ),
     "B1": (
-        "The bundle that `lakehouse init --bundle` writes has no fault, by the command that people use.",
+        "The bundle that `lakehouse init --bundle DIR` writes has no fault, by the command that people use.",
         "test_no_bundle_has_a_fault_in_any_target test_the_cli_sees_it_too"
         " test_the_cli_deploys_what_init_writes_twice_runs_it_and_removes_it",
     ),
