@@ -28,9 +28,11 @@ DELETE, UPSERT, DDL, SNAPSHOT = 0, 1, 2, 3
 # Records of table snapshots, which join any source (lakehouse/formats/snapshot). No broker allows such a
 # name.
 SNAPSHOT_TOPIC = "lakehouse:snapshot"
-# the flag of their rows, and the kinds of the schema changes that end a table's: where it stands, and, where
-# it was read while the table changed, from where on it is what the table was
-SNAPSHOT_FLAG, TABLE_SNAPSHOT, SETTLED = "snapshot=table", "table", "settled"
+# the flag of their rows
+SNAPSHOT_FLAG = "snapshot=table"
+# the kinds of their schema changes, none of which is a statement of the feed: where a table's snapshot, or
+# rows that were read again stand, and from where on they are exact, if the table changed meanwhile
+TABLE_SNAPSHOT, PART, SETTLED = READINGS = "table", "part", "settled"
 # rows that show a later state than that of their position
 INCREMENTAL = "snapshot=incremental"
 # the flag of a row whose feed sends no deletes
@@ -109,8 +111,9 @@ class JsonChange(msgspec.Struct, gc=False):
 
 class SchemaChange(msgspec.Struct, omit_defaults=True):
     """One DDL statement as received, or one schema record (`kind` schema or snapshot), which never drops
-    anything. `kind` table is the end of a table's snapshot: `ddl` is its CREATE TABLE; `settled` stands where
-    all of what the snapshot shows has happened.
+    anything. `kind` table is the end of a table's snapshot: `ddl` is its CREATE TABLE; `part` stands below
+    some rows that were read again while the table changed; `settled` where all of what either shows has
+    happened (`ddl` is the snapshot's CREATE TABLE, None for a part).
 
     `columns` and `primary_key` come from schema records; `columns` is a list of `{"name", "type", …}`.
     `parts`: into how many statements at this position the producer has divided the one that ran, each with an

@@ -6,35 +6,29 @@ taken from the rows before the next DDL, so that it never depends on how far sil
 is not understood, or that does not fit, holds its table from its position on.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from itertools import groupby
 
-from lakehouse.ddl.apply.schema import create
-from lakehouse.ddl.edits import CreateTable
-from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear
-from lakehouse.errors import DdlError
-from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_some_tables
+from lakehouse.events import READINGS, Position, dropped, is_of_some_tables
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.schema import name_key
 from lakehouse.schema_history.created_schemas import with_blocking_snapshots, with_created_schema
 from lakehouse.schema_history.name_matching import Spelling
 from lakehouse.schema_history.named_tables import at_one_place, in_steps, rename_of
+from lakehouse.schema_history.readings import Taken, apply_reading, release
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
     rule_on_snapshot,
     rule_on_snapshot_of_some,
-    rule_on_table_snapshot,
     with_record_columns,
     with_schema_record,
 )
 from lakehouse.schema_history.schema_records import Record, is_other_table, misread_texts, recorded_schema
 from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import (
-    MAYBE_OLDER,
-    NO_CREATE,
     Lives,
     Sightings,
     with_virtual,
@@ -48,11 +42,8 @@ NO_RECORD = (
 _MISREAD = "the connector reads its text by another character set than the statements gave it"
 MISREAD = f"column {{}}: {_MISREAD}"
 OTHER_COLUMNS = "the connector reads its rows by other columns than the statements gave it"
-ROUNDED = "column {}: the dump has six digits of each FLOAT"
 ORIGIN = "it got its name as the last of several in one RENAME, and nothing tells which table it was"
 MAY_BE_GONE = "a RENAME over several names took a table of these columns, and nothing tells which one it was"
-# a table's snapshots so far: the lineage that each is of, and its place
-Taken = list[tuple[Lineage, Position]]
 
 
 def build(
@@ -74,7 +65,7 @@ def build(
     lives = Lives(sightings, ordered, rules.logs, rules.charset)
     lives.virtual = virtual
     spelling = Spelling(sightings.names(), records, lives.has_rows_between)
-    whole, taken = set(snapshots), dict[Name, Taken]()
+    whole, taken = set(snapshots), Taken()
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):
         contexts = [Context(record, lives, rules, spelling) for record in group]
@@ -127,13 +118,13 @@ def _once(records: Iterable[Record]) -> Iterable[Record]:
 
 
 def _apply_position(
-    position: Position, every: list[Context], taken: dict[Name, Taken], *, is_snapshot: bool
+    position: Position, every: list[Context], taken: Taken, *, is_snapshot: bool
 ) -> list[tuple[Position, str]]:
     """Apply all records of one position, a complete full snapshot's where `is_snapshot`. Returns the problems
     that belong to no table.
     """
     lives = every[0].lives
-    contexts = [context for context in every if context.record.kind not in (TABLE_SNAPSHOT, SETTLED)]
+    contexts = [context for context in every if context.record.kind not in READINGS]
     problems: list[tuple[Position, str]] = []
     if not is_snapshot:
         problems += _apply_at_once(contexts)
@@ -142,10 +133,7 @@ def _apply_position(
     else:
         _apply_snapshot(lives, position, [context.record for context in contexts])
     for context in every:
-        if context.record.kind == TABLE_SNAPSHOT:
-            problems += _apply_table_snapshot(lives, context.record, taken)
-        elif context.record.kind == SETTLED:
-            _settle_snapshot(context.record, taken)
+        problems += apply_reading(lives, context.record, taken)
     return problems
 
 
@@ -316,7 +304,7 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
             continue
         lives.anchor(lineage, position)
         rule_on_snapshot(lineage, record).apply(lineage)
-        _release(lineage)
+        release(lineage)
     databases = {name[0] for name in known}
     databases |= {one.database for one in records if dropped(one.ddl) in ("DATABASE", "SCHEMA")}
     for database in databases:
@@ -337,52 +325,6 @@ def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str
             if lineage is not None:
                 rule_on_snapshot_of_some(lineage, record).apply(lineage)
     return _apply_at_once(contexts)
-
-
-def _apply_table_snapshot(
-    lives: Lives, record: Record, taken: dict[Name, Taken]
-) -> list[tuple[Position, str]]:
-    """A snapshot of one table that is whole: what came before it is gone, and its CREATE TABLE says what the
-    table was. Returns why it can't be used: its rows then belong to what was known before.
-    """
-    name, position = (record.database, record.table or ""), record.position
-    try:
-        statement = read(record.ddl or "")[0]
-        if not isinstance(statement, CreateTable):
-            raise DdlError("expected CREATE TABLE, got another statement")
-        schema = create(statement)
-    except DdlError as error:
-        return [(position, f"the snapshot of {'.'.join(name)} was not understood: {error}")]
-    lineage = lives.find(name, position)
-    if lineage is None:
-        lineage = lives.begin(name, position, schema)
-    else:
-        lives.anchor(lineage, position)
-        rule_on_table_snapshot(lineage, position, schema).apply(lineage)
-        _release(lineage)
-        lineage.notes = [note for note in lineage.notes if note not in (NO_CREATE, MAYBE_OLDER)]
-    rounded = (column["name"] for column in record.columns or () if column.get("rounded"))
-    lineage.incomplete += [(position, ROUNDED.format(name)) for name in rounded]
-    taken.setdefault(name, []).append((lineage, position))
-    return []
-
-
-def _release(lineage: Lineage) -> None:
-    """A snapshot tells what a statement has made that was not understood; what a policy holds an operator
-    decides.
-    """
-    if lineage.held is not None and lineage.held.by == "reader":
-        lineage.held = None
-
-
-def _settle_snapshot(record: Record, taken: Mapping[Name, Taken]) -> None:
-    """A snapshot of the table shows what had happened by now: its lineage, whatever its name is now, is not
-    exact between the two places. Of snapshots that overlap it may be either.
-    """
-    found = taken.get((record.database, record.table or ""), [])
-    for lineage, begun in found:
-        if lineage.unsettled.get(begun, record.position) >= found[-1][1]:
-            lineage.unsettled[begun] = record.position
 
 
 # The end

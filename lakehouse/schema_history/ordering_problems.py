@@ -1,4 +1,5 @@
-"""Problems of feeds in arrival order: what their order does not determine is reported, not guessed.
+"""Problems of order: what a feed in order of arrival does not determine is reported, not guessed, and what
+comes below a retention floor is refused.
 
 An offset orders rows within its partition alone. A key whose changes stay in one partition is exact. What is
 not: a statement that changes rows which lie in other partitions than it does, a name that two tables had, and
@@ -10,17 +11,23 @@ A feed that is sent again comes at new offsets; silver leaves out what aligns wi
 does not, rows by key are right once it has caught up; a statement that comes again, at the same second with
 the same text, is not, for rows of before it follow it: its tables are reported. Files without commit ts are
 such a feed too, of one partition, and nothing in them aligns.
+
+    records with their batches, floors ─without_late─▶ the records that count, and the refused ones
+
+Statements that arrive below a floor are refused, as rows are: the floor's rows have the schema that was known
+when it was raised, and the log that they would change is gone.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import Position
 from lakehouse.lineage import History, Lineage, Name, Step, key_ids
 from lakehouse.schema_history.named_tables import Tables, tables_of
+from lakehouse.schema_history.schema_records import Record
 
 Place = tuple[str, int]
 STATEMENT = "a statement came in another partition than rows that it changes: which came first is not known"
@@ -126,3 +133,66 @@ def _found(
 def _changes_rows(before: Step, step: Step) -> bool:
     """Even a new column that is NULL at first: rows behind it may be read by the schema before it."""
     return bool(step.effects) or before.schema.columns != step.schema.columns
+
+
+# Below a retention floor
+
+
+class RaisedFloor(NamedTuple):
+    """A floor of the tables of these names, and the last batch that silver had done when it was raised."""
+
+    place: Position
+    names: frozenset[Name]
+    batch: int
+
+
+class Sorted(NamedTuple):
+    """The records that count, and those that came too late."""
+
+    counted: list[Record]
+    refused: list[Record]
+
+
+def without_late(records: Iterable[tuple[Record, int]], floors: Iterable[RaisedFloor]) -> Sorted:
+    """Records, each with its batch, without those that a later batch has brought of a place below a floor. A
+    statement that comes again is no new record: silver has it once. One of several tables is refused for all.
+    """
+    found, raised = Sorted([], []), list(floors)
+    for record, batch in records:
+        late = any(batch > floor.batch and _is_below(record, floor) for floor in raised)
+        (found.refused if late else found.counted).append(record)
+    return found
+
+
+def _is_below(record: Record, floor: RaisedFloor) -> bool:
+    return record.position <= floor.place and any(map(_tables_of(record).has, floor.names))
+
+
+def _tables_of(record: Record) -> Tables:
+    return tables_of(record.database, record.table, record.ddl)
+
+
+def report_refused(history: History, refused: Iterable[Record]) -> None:
+    """Say of each table that statements of it were refused: it is incomplete since the first of them. Of a
+    statement of no table that is known, the source says so.
+    """
+    told: dict[str, list[Record]] = {}
+    for record in refused:
+        about = [lineage for lineage in history.lineages if _was_there(lineage, record)]
+        for lineage in about:
+            told.setdefault(lineage.id, []).append(record)
+        if not about:
+            history.problems.append((record.position, f"{record.database}: {_why(1)}"))
+    for lineage in history.lineages:
+        mine = told.get(lineage.id, [])
+        if mine:
+            lineage.incomplete.append((min(record.position for record in mine), _why(len(mine))))
+
+
+def _was_there(lineage: Lineage, record: Record) -> bool:
+    tables = _tables_of(record)
+    return any(tables.has(one.name) and one.has(record.position) for one in lineage.intervals)
+
+
+def _why(count: int) -> str:
+    return f"below the retention floor: {count} statements that arrived late were refused"

@@ -123,7 +123,7 @@ def _add_other(summary: Summary, other: OtherRow) -> None:
     if kind in _COUNTED:
         summary.counts[_COUNTED[kind]] += 1
     if kind == "schema_change":
-        # of where a snapshot is settled, nothing says that the feed has come to it
+        # of where a snapshot or a part is settled, nothing says that the feed has come to it
         if other.schema_kind != SETTLED:
             summary.reach = _most(summary.reach, position)
         if other.schema_kind == TABLE_SNAPSHOT and position is not None:

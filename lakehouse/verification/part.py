@@ -1,6 +1,6 @@
 """The rows of a table that are read again alone, because a comparison has named them.
 
-    rows found to differ ─▶ the buckets that they lie in ─▶ one SELECT of these, in one moment of the server
+    rows found to differ ─▶ the buckets that they lie in ─▶ one SELECT of these
                                                           └▶ the rows whose keys were named
 
 Of a key that was named and is not among the rows the source has none: where gold has it, it is gone.
@@ -27,6 +27,16 @@ MOST_BYTES = 64 << 20
 
 class WholeOnly(LakehouseError):
     """Why a table can't be read in part: all of it has to be read again."""
+
+
+class Span(NamedTuple):
+    """The place that rows stand at, and where all of what they show had happened (None: there, too)."""
+
+    place: Place
+    until: Place | None = None
+
+    def __str__(self) -> str:
+        return str(self.place) if self.until is None else f"{self.place} to {self.until}"
 
 
 class Wanted(NamedTuple):
@@ -127,18 +137,19 @@ class Part:
             raise WholeOnly("a key of gold has a value that its type can't hold")
         return [[values[place] for place in order] for values in missing]
 
-    def records(self, place: Place, rows: Iterable[Cells], gone: list[list[Any]]) -> Iterator[PartRecord]:
+    def records(self, span: Span, rows: Iterable[Cells], gone: list[list[Any]]) -> Iterator[PartRecord]:
         """The records of what was read."""
         for some in _chunks(rows):
-            yield self._record(place, some, [])
+            yield self._record(span, some, [])
         for first in range(0, len(gone), CHUNK_ROWS):
-            yield self._record(place, [], gone[first : first + CHUNK_ROWS])
+            yield self._record(span, [], gone[first : first + CHUNK_ROWS])
 
-    def _record(self, place: Place, rows: list[list[bytes | None]], gone: list[list[Any]]) -> PartRecord:
+    def _record(self, span: Span, rows: list[list[bytes | None]], gone: list[list[Any]]) -> PartRecord:
         schema, name = self.table.schema, self.table.listed.name
         return PartRecord(
             number=self.number,
-            place=place,
+            place=span.place,
+            until=span.until,
             database=name[0],
             table=name[1],
             columns=tuple(map(text_column, schema.columns)),

@@ -7,7 +7,7 @@ import pytest
 from lakehouse.events import Position
 from lakehouse.lineage import History, Interval, Lineage, Step
 from lakehouse.schema import make_schema
-from lakehouse.schema_history.late_statements import RaisedFloor, report_refused, without_late
+from lakehouse.schema_history.ordering_problems import RaisedFloor, report_refused, without_late
 from lakehouse.schema_history.schema_records import Record
 
 FLOOR = RaisedFloor((0, 200, 2, 0, 0, -1), frozenset({("d", "t")}), batch=3)

@@ -16,6 +16,7 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.discovery.inspect import events_of
 from lakehouse.events import (
     MIN_POSITION,
+    READINGS,
     SETTLED,
     SNAPSHOT_FLAG,
     SNAPSHOT_TOPIC,
@@ -221,7 +222,7 @@ class Memory:
                 [
                     Statement(r.position, r.database, r.table, r.ddl, self.times[r.position, r.ddl])
                     for r in told
-                    if r.kind not in (TABLE_SNAPSHOT, SETTLED)
+                    if r.kind not in READINGS
                 ],
             )
         return history

@@ -13,17 +13,18 @@ from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
 from lakehouse.ddl.parse.statements import read
 from lakehouse.events import Message
+from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.encode import messages
 from lakehouse.formats.snapshot.records import PartRecord, Place
 from lakehouse.schema import Column, TableSchema, parse_type
 from lakehouse.sources.database import SESSION, DatabaseSettings, connect
 from lakehouse.sources.dumps.snapshot import place_in
 from lakehouse.sources.live.read import Reading, table_messages
-from lakehouse.sources.live.servers import MariaDbServer
+from lakehouse.sources.live.servers import MariaDbServer, MySqlServer, Server
 from lakehouse.sources.live.tables import Listed, LiveTable, described, listed
 from lakehouse.verification import part as part_module
 from lakehouse.verification.cells import Cell, ServerColumn
-from lakehouse.verification.part import Part, WholeOnly, reads_alike, wanted
+from lakehouse.verification.part import Part, Span, WholeOnly, reads_alike, wanted
 from lakehouse.verification.rows import Comparison
 from lakehouse.verification.server import columns_of
 from lakehouse.verification.verdict import CHANGED, COLUMNS, EXTRA, MISSING, REPEATED, Found
@@ -93,7 +94,7 @@ def test_rows_are_told_by_their_key_in_the_servers_own_text() -> None:
 
     found = part.rows([rows[:2], rows[2:]])
     gone = part.gone({keys[0]: ["é", 1], keys[1]: ["x", 2]}, found)
-    records = list(part.records(PLACE, found.values(), gone))
+    records = list(part.records(Span(PLACE), found.values(), gone))
 
     assert found == {keys[0]: (b"1", b"\xe9", b"7")}
     assert gone == [[2, "x"]]
@@ -147,7 +148,7 @@ def test_records_of_a_part_are_of_some_rows_each(monkeypatch: pytest.MonkeyPatch
     told = comparison(("id", "v", "n"), ("id",))
     part = Part(live("CREATE TABLE `t` (`id` int PRIMARY KEY)"), told, wanted(told, [Found("", CHANGED)], 0))
 
-    records = part.records(PLACE, [(b"1",), (b"2",), (b"3",)], [[4], [5], [6]])
+    records = part.records(Span(PLACE), [(b"1",), (b"2",), (b"3",)], [[4], [5], [6]])
 
     assert [(one.rows, one.gone) for one in records] == [
         ([[b"1"], [b"2"]], []),
@@ -194,8 +195,7 @@ class Seen:
         return {self.told.key(list(row.values())): row for row in rows}
 
 
-def read_part(server: MariaDb, name: str, seen: Seen) -> list[PartRecord]:
-    kind = MariaDbServer()
+def read_part(server: MariaDb, kind: Server, name: str, seen: Seen) -> list[PartRecord]:
     settings = DatabaseSettings("127.0.0.1", "root", port=server.port, tls="off")
     with connect(settings, (*SESSION, *kind.session)) as database:
         table = next(one for one in listed(database) if one.name == ("shop", name))
@@ -205,8 +205,10 @@ def read_part(server: MariaDb, name: str, seen: Seen) -> list[PartRecord]:
         with kind.moment(database, first=True) as moment:
             rows = part.rows(database.stream(part.statement))
             time.sleep(0.05)
+        with kind.moment(database, first=False) as after:
+            span = Span(placed(moment.place), None if moment.exact else placed(after.place))
         gold = {one.key: seen.gold[one.key] for one in seen.found if one.key in seen.gold}
-        return list(part.records(placed(moment.place), rows.values(), part.gone(gold, rows)))
+        return list(part.records(span, rows.values(), part.gone(gold, rows)))
 
 
 def read_whole(server: MariaDb) -> list[Message]:
@@ -217,8 +219,14 @@ def read_whole(server: MariaDb) -> list[Message]:
         return [message for table in here for message in table_messages(database, kind, table, reading)]
 
 
+MYSQL = MySqlServer(lambda seconds: time.sleep(0.5))
+
+
+@pytest.mark.parametrize("kind", [MariaDbServer(), MYSQL], ids=["MariaDB", "MySQL"])
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_that_are_read_again_while_the_server_changes_are_its_rows(server: MariaDb, seed: int) -> None:
+def test_rows_that_are_read_again_while_the_server_changes_are_its_rows(
+    server: MariaDb, seed: int, kind: Server
+) -> None:
     busy, chance = BusyServer(server.port, seed, rows=300, tables=("item", "pair")), random.Random(seed)
     busy.large = 30
     whole = read_whole(server)
@@ -233,7 +241,7 @@ def test_rows_that_are_read_again_while_the_server_changes_are_its_rows(server: 
     with busy.writing():
         while busy.transactions < 120:
             time.sleep(0.01)
-        parts = {name: read_part(server, name, one) for name, one in seen.items()}
+        parts = {name: read_part(server, kind, name, one) for name, one in seen.items()}
         behind = busy.transactions
         while busy.transactions < behind + 60:
             time.sleep(0.01)
@@ -247,6 +255,15 @@ def test_rows_that_are_read_again_while_the_server_changes_are_its_rows(server: 
             silver.add(some)
         silver.add(part).add(told)
         assert {name: in_order(rows) for name, rows in silver.tables(LAST).items()} == truth
+        live = silver.lineages().live(LAST)
+        for name, sent in parts.items():
+            lineage, spans = live["shop", name], {(one.place, one.until, one.number) for one in sent}
+            ((begun, until, number),) = spans
+            since = position(0, begun, number)
+            settled = position(0, begun if until is None else until)
+            assert lineage.unsettled == ({} if until is None else {since: settled})
+            assert (lineage.incomplete_at(since) is None) == (kind is not MYSQL)
+            assert lineage.incomplete_at(settled) is None
     assert sum(len(one.gone) for some in parts.values() for one in some)
     assert {len(one.rows) + len(one.gone) for some in parts.values() for one in some} != {0}
     named = sum(len(one.found) for one in seen.values())

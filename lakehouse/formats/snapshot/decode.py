@@ -4,7 +4,8 @@
     table    one SchemaChange of kind `table`: the table's CREATE TABLE, where its snapshot clears it; and one
              of kind `settled` where a snapshot of a live table has another place from which on it is exact
     part     one RowChange a row, op `snapshot`, and one a key that has none, op `delete`. They clear nothing
-             and wait for no end: each is true by itself
+             and wait for no end: each is true by itself. Where they may show what happened later, one
+             SchemaChange of kind `part` and one of kind `settled` say from where to where
 
 Order: a snapshot of a binlog's position ranks below what was streamed from there on, like Debezium's own
 (phase 0); where positions are those of ends of events, above what ends there (phase 2); one of a TSO above
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from lakehouse.errors import DecodeError
 from lakehouse.events import (
     INCREMENTAL,
+    PART,
     SETTLED,
     SNAPSHOT,
     SNAPSHOT_FLAG,
@@ -58,6 +60,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         return
     if isinstance(record, PartRecord):
         yield from _part(record, message.epoch, zone)
+        yield from _part_ends(record, message.epoch)
         return
     yield SchemaChange(
         TABLE_SNAPSHOT,
@@ -146,6 +149,17 @@ def _part(record: PartRecord, epoch: int, zone: str) -> Iterator[Event]:
             after=image if is_row else None,
             index=index,
             flags=_PART,
+        )
+
+
+def _part_ends(record: PartRecord, epoch: int) -> Iterator[Event]:
+    """Where the rows of a part stand, and from where on they show nothing later."""
+    if record.until is None:
+        return
+    since, until = position(epoch, record.place, record.number), position(epoch, record.until)
+    for index, (kind, place) in enumerate(((PART, since), (SETTLED, until))):
+        yield SchemaChange(
+            kind, record.database, record.table, commit_ts=None, position=place, ddl=None, index=index
         )
 
 

@@ -3,8 +3,8 @@
     rows     some rows of one table, as the server's own text, with what is needed to read them
     table    one table's end: its CREATE TABLE, and how many rows it had. It comes last of its table, so that
              the table's snapshot is whole once it has been read
-    part     some rows of one table as they were at the place, and keys of which it had no row there. Each
-             says what its row was, whatever else has been read
+    part     some rows of one table as they were at the place, or as they were while it changed, and keys of
+             which it had no row there. Each says what its row was, whatever else has been read
 
 They lie under a topic that no broker can have, in one partition; the incarnation is that of the snapshot, the
 offsets count its records. Reading the same dump again gives the same records.
@@ -75,14 +75,15 @@ class RowsRecord(_Rows, frozen=True, kw_only=True, omit_defaults=True, tag="rows
 
 
 class PartRecord(_Rows, frozen=True, kw_only=True, omit_defaults=True, tag="part", tag_field="record"):
-    """Some rows of one table that are of exactly this place. `gone` are the canonical values of keys, in the
-    order of `key`, of which the table had no row. `number`: of parts of one place the later one has the
-    greater number, for what is not logged moves no place.
+    """Some rows of one table that are of this place, or show more, which had all happened at `until`. `gone`
+    are the canonical values of keys, in the order of `key`, of which the table had no row. `number`: of parts
+    of one place the later one has the greater number, for what is not logged moves no place.
     """
 
     number: int = 1
     rows: list[list[bytes | None]]
     gone: list[list[Any]] = []
+    until: Place | None = None
 
 
 class TableRecord(

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from lakehouse.ddl.policy import Decision, Rules
-from lakehouse.events import SETTLED, SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
+from lakehouse.events import READINGS, SNAPSHOT_TOPIC, Position
 from lakehouse.lineage import History, Lineage
 from lakehouse.ops.progress import plain
 from lakehouse.ops.records.gold import Inferred, Lineages
@@ -19,8 +19,13 @@ from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.created_schemas import imported_records
 from lakehouse.schema_history.identity import beginning_of, with_known_ids
-from lakehouse.schema_history.late_statements import report_refused, without_late
-from lakehouse.schema_history.ordering_problems import SentStatement, report_disorder, report_repeats
+from lakehouse.schema_history.ordering_problems import (
+    SentStatement,
+    report_disorder,
+    report_refused,
+    report_repeats,
+    without_late,
+)
 from lakehouse.schema_history.reuse import built
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.spark.change_log.changes import counted_changes, not_void
@@ -68,7 +73,7 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
         if keep:
             found.record(log, done)
     if done.arrival:
-        sent = [row for row in rows if row.kind not in (TABLE_SNAPSHOT, SETTLED)]
+        sent = [row for row in rows if row.kind not in READINGS]
         report_repeats(history, list(map(_statement, sent)))
     for lineage in history.lineages:
         named = said.keys.get(".".join(lineage.intervals[-1].name))

@@ -1,5 +1,5 @@
 """The retention floors of a source, by table. Silver refuses changes that arrive below one, and counts them
-in its book; the schema history refuses statements (lakehouse/schema_history/late_statements.py).
+in its book; the schema history refuses statements (lakehouse/schema_history/ordering_problems.py).
 """
 
 from msgspec import UNSET
@@ -7,7 +7,7 @@ from msgspec import UNSET
 from lakehouse.events import Position
 from lakehouse.lineage import Name
 from lakehouse.ops.records.operators import Floor
-from lakehouse.schema_history.late_statements import RaisedFloor
+from lakehouse.schema_history.ordering_problems import RaisedFloor
 from lakehouse.spark.ops.log import OpsLog
 
 Floors = dict[Name, Position]

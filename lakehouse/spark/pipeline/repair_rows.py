@@ -1,13 +1,14 @@
 """Reads the rows again that a comparison has found to differ, and lands them in bronze.
 
     moment       all are read by one SELECT, in a moment of which the server tells the place: MariaDB's
-                 consistent snapshot, TiDB's TSO
+                 consistent snapshot, TiDB's TSO. MySQL tells the end of its binlog before and after it
     rows         stand there, above all that was changed before, below what is streamed from there on
     deletes      of the keys that gold has and the source had not, at the same place
 
-Each of them says what its row was at that place. So they need no end to count, a run that dies in the middle
-has mended some of them, and it does not matter what the feed has told by then: changes behind the place come
-above them. Silver keeps them as a feed's changes, of which gold is folded, now and when it is folded again.
+Each of them says what its row was at that place, or by the second one; between the two the table is
+incomplete. So they need no other end to count, a run that dies in the middle has mended some of them, and it
+does not matter what the feed has told by then: changes behind the place come above them.
+Silver keeps them as a feed's changes, of which gold is folded, now and when it is folded again.
 
 A table of which that can't be said is read whole (WholeOnly says why).
 """
@@ -19,12 +20,11 @@ from typing import NamedTuple
 
 from lakehouse.config.load import database_settings
 from lakehouse.formats.snapshot.encode import incarnation_of, messages
-from lakehouse.formats.snapshot.records import Place
 from lakehouse.reporting.text.values import counted
 from lakehouse.sources.database import SESSION, Cells, Database, DatabaseError, connect
 from lakehouse.sources.dumps.snapshot import place_in
 from lakehouse.sources.kafka_offsets import loss_text
-from lakehouse.sources.live.servers import MySqlServer, Server, server_of
+from lakehouse.sources.live.servers import Server, server_of
 from lakehouse.sources.live.tables import described, listed
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.change_log.dead_letters import open_losses, server_changes
@@ -37,16 +37,16 @@ from lakehouse.spark.source import Source
 from lakehouse.spark.verification.compare import Held, gold_side
 from lakehouse.spark.verification.run import TableResult
 from lakehouse.spark.verification.sides import gold_keys
-from lakehouse.verification.part import Part, Wanted, WholeOnly, reads_alike, wanted
+from lakehouse.verification.part import Part, Span, Wanted, WholeOnly, reads_alike, wanted
 
 
 class Taken(NamedTuple):
-    """What was read of a table: the wanted rows that the server has, by the hashes of their keys, and the
-    place that they are of.
+    """What was read of a table: the wanted rows that the server has, by the hashes of their keys, and of
+    which place, or places, they are.
     """
 
     part: Part
-    place: Place
+    span: Span
     rows: Mapping[str, Cells]
 
 
@@ -63,8 +63,6 @@ def read_rows_again(source: Source, table: Held, result: TableResult, progress: 
     ):
         log = OpsLog(spark, lake, source.name).load()
         refuse_whole(table, _losses(table, log))
-        if isinstance(server, MySqlServer):
-            raise WholeOnly("MySQL does not tell of which place in its binlog the rows of a SELECT are")
         with connect(settings, (*SESSION, *server.session)) as database:
             refuse_gap(log, place_now(source, server, database), progress)
             taken = _taken(source, table, result, (chosen, server, database))
@@ -73,11 +71,11 @@ def read_rows_again(source: Source, table: Held, result: TableResult, progress: 
         )
         gone = taken.part.gone(gold, taken.rows)
         now = datetime.now(UTC).isoformat()
-        incarnation = incarnation_of(taken.place, ("part", now, *table.name))
-        records = taken.part.records(taken.place, taken.rows.values(), gone)
+        incarnation = incarnation_of(taken.span.place, ("part", now, *table.name))
+        records = taken.part.records(taken.span, taken.rows.values(), gone)
         land_snapshot(RunContext(log, progress), messages(records, incarnation))
     rows, deletes = counted(len(taken.rows), "row"), counted(len(gone), "row")
-    return f"{rows} read again from the database at {taken.place}, {deletes} that it does not have"
+    return f"{rows} read again from the database at {taken.span}, {deletes} that it does not have"
 
 
 def _losses(table: Held, log: OpsLog) -> set[str]:
@@ -119,13 +117,15 @@ def _taken(
         part = Part(live, result.comparison, chosen, number=time.time_ns() // 1_000_000)
         database.execute(f"SET SESSION character_set_results = {live.charset or 'NULL'}")
         with server.moment(database, first=True) as moment:
-            if not moment.exact:
-                raise WholeOnly("transactions are prepared (XA), whose rows no SELECT shows yet")
             rows = part.rows(database.stream(part.statement))
+        places = [moment.place]
+        if not moment.exact:
+            with server.moment(database, first=False) as moment:
+                places.append(moment.place)
         database.execute("SET SESSION character_set_results = utf8mb4")
         if described(database, found, tidb=tidb).state != live.state:
             raise WholeOnly("its definition has changed while it was read")
     except DatabaseError as error:
         raise WholeOnly(f"its rows can't be read in one SELECT ({error})") from None
-    place = place_in(source.silver.format, source.silver.order, moment.place, source.name)
-    return Taken(part, place, rows)
+    form, order = source.silver.format, source.silver.order
+    return Taken(part, Span(*(place_in(form, order, place, source.name) for place in places)), rows)

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
-from lakehouse.events import MIN_POSITION, SETTLED
+from lakehouse.events import MIN_POSITION, PART, SETTLED
 from lakehouse.lineage import split_name
 from lakehouse.ops.progress import Counts
 from lakehouse.ops.records.bronze import Read
@@ -252,7 +252,7 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     ddl = (
         read_silver(spark, lake, source.name, "schema_changes")
         .where(window)
-        .where(f"kind != '{SETTLED}'")
+        .where(f"kind NOT IN ('{PART}', '{SETTLED}')")
         .orderBy("position")
         .select("ddl")
         .collect()

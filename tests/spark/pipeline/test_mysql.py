@@ -66,8 +66,10 @@ def test_rows_from_before_a_feed_and_behind_it_are_those_of_the_server(
     lake.gold("types", "UPDATE {} SET v = 'forged' WHERE id = 3")
     lake.gold("types", "DELETE FROM {} WHERE id = 4")
     found = lake.verify(repair=True)
+    versions = lake.versions()
     fed.beat()
     fed.beat()
+    taken = {name for name, last in lake.versions().items() if last != versions[name]} - {"beat"}
     last = lake.verify()
 
     assert (read["server"], read["tables"], read["rows"]) == ("MySQL", 2, 7)
@@ -75,5 +77,10 @@ def test_rows_from_before_a_feed_and_behind_it_are_those_of_the_server(
     assert set(faults(found["types"]).values()) == {"changed", "missing"}
     assert set(faults(found["item"]).values()) == {"changed"}
     assert [one for one in found.values() if is_wrong(one)] == []
+    assert {name: one["repaired_by"] for name, one in found.items() if "repaired_by" in one} == {
+        "types": ["restored"],
+        "item": ["rows"],
+    }
+    assert (taken, lake.rows_written("item")) == ({"item"}, ("MERGE", [0, 1, 0]))
     assert {name: one for name, one in last.items() if one["different"] or one["undecided"]} == {}
     assert {one.state for one in lake.manifest().tables} == {"exact"}
