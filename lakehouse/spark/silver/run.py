@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET, UnsetType
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import Counts, OffsetRange
@@ -48,6 +48,7 @@ from lakehouse.spark.silver.tables import SilverSettings, next_txn, refuse_other
 from lakehouse.spark.table_versions import NEWEST, commits_above
 
 Wanted = tuple[OffsetRange, ...] | Done | None
+PLACE = ["topic", "incarnation", "partition"]
 
 
 def run_silver(
@@ -206,32 +207,59 @@ def next_ranges(
     """
     narrow = _sizes(spark, lake, feed, done, log=log)
     if (few := _few(narrow)) is not None:
-        grouped_rows = few.group_by(["topic", "incarnation", "partition"])
+        grouped_rows = few.group_by(PLACE)
         bounds = grouped_rows.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
         ranges = _ranges(bounds)
         return Following(ranges, small=True, is_all=True, landed=ranges)
-    grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
+    rows = _per_partition(narrow)
+    landed, is_all = _ranges(rows), _share(feed, rows) == 1
+    if not is_all:
+        rows = _first_records(narrow, feed, rows)
+    mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
+    return Following(_ranges(rows), small=False, arrow_rows=arrow_rows_of(mean), is_all=is_all, landed=landed)
+
+
+def _per_partition(narrow: DataFrame) -> list[dict[str, Any]]:
+    """The first and last offset of each partition, and how many records and bytes it has."""
+    grouped = narrow.groupBy(*PLACE).agg(
         F.min("offset").alias("offset_min"),
         F.max("offset").alias("offset_max"),
         F.count("*").alias("n"),
         F.sum("bytes").alias("bytes"),
     )
-    with many_rows(spark):
-        rows = [row.asDict() for row in grouped.collect()]
-    landed = _ranges(rows)
-    share = min(
-        1.0,
-        feed.max_records / max(sum(row["n"] for row in rows), 1),
-        feed.max_bytes / max(sum(row["bytes"] for row in rows), 1),
-    )
-    for row in rows:
-        row["offset_max"] = max(
-            row["offset_min"],
-            row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1,
-        )
-    mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
-    is_all = share == 1.0
-    return Following(_ranges(rows), small=False, arrow_rows=arrow_rows_of(mean), is_all=is_all, landed=landed)
+    with many_rows(narrow.sparkSession):
+        return [row.asDict() for row in grouped.collect()]
+
+
+def _share(feed: SilverSettings, rows: list[dict[str, Any]]) -> float:
+    """The part of the partitions' records that a batch may have."""
+    records, size = (sum(row[name] for row in rows) for name in ("n", "bytes"))
+    return min(1, feed.max_records / max(records, 1), feed.max_bytes / max(size, 1))
+
+
+def _first_records(
+    narrow: DataFrame, feed: SilverSettings, rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What of each partition a batch has: so much of its offsets as of all records fit, and less where its
+    first ones are larger than others, or lie closer. A partition has its first record in any case.
+    """
+    share = _share(feed, rows)
+    spans = [{**row, "offset_max": _cut(row["offset_min"], row["offset_max"], share)} for row in rows]
+    near = within(narrow, _ranges(spans))
+    found = _per_partition(near)
+    share = _share(feed, found)
+    if share == 1:
+        return found
+    near, whole = near.withColumn("n", F.lit(1)), Window.partitionBy(*PLACE)
+    so_far = whole.orderBy("offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    fits = [F.sum(name).over(so_far) <= F.sum(name).over(whole) * share for name in ("n", "bytes")]
+    is_taken = (fits[0] & fits[1]) | (F.row_number().over(whole.orderBy("offset")) == 1)
+    return _per_partition(near.withColumn("is_taken", is_taken).where("is_taken"))
+
+
+def _cut(first: int, last: int, share: float) -> int:
+    """The last offset of a share of the offsets, one at least."""
+    return max(first, first + math.ceil((last - first + 1) * share) - 1)
 
 
 def _sizes(
@@ -246,7 +274,7 @@ def _sizes(
     if log is not None:
         bronze = searched(log, feed.format, feed.options, bronze)
     size = (F.coalesce("size", F.lit(0)) + 100).alias("bytes")
-    return bronze.select("topic", "incarnation", "partition", "offset", size)
+    return bronze.select(*PLACE, "offset", size)
 
 
 def _few(narrow: DataFrame) -> pa.Table | None:
