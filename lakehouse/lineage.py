@@ -67,7 +67,7 @@ class Held(NamedTuple):
 # digests of steps, by their number and all else that they depend on
 Shapes = dict[str, tuple[tuple[Step, ...], str]]
 # why a table is not exact for a while
-READ_WHILE = "its snapshot was read while it changed, and the watermark is not past its end yet"
+READ_WHILE = "rows of it were read while it changed, and the watermark is not past the end of that yet"
 
 
 @dataclass(slots=True)
@@ -151,6 +151,10 @@ class Lineage:
             step.position for step in self.steps if any(isinstance(effect, Clear) for effect in step.effects)
         ]
         return max((place for place in clears if place <= position), default=MIN_POSITION)
+
+    def is_unsettled_at(self, position: Position) -> bool:
+        """Whether rows may show more than what had happened there, for they were read while it changed."""
+        return any(begun <= position < settled for begun, settled in self.unsettled.items())
 
     def incomplete_at(
         self, position: Position, more: Sequence[tuple[Position, str]] = ()

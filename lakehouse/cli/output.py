@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.events import READINGS
 from lakehouse.reporting.logs import LAST, coloured, has_colours, say
 from lakehouse.reporting.text.values import (
     LEAST_TSO,
@@ -195,8 +196,10 @@ def _change(event: dict[str, Any]) -> str:
 
 
 def _schema_change(event: dict[str, Any]) -> str:
-    what = statement(event["ddl"]) or counted(len(event.get("columns") or ()), "column")
-    return f"{event['kind']} {_table(event)} at {_at(event)}  {what}"
+    what = statement(event["ddl"])
+    if not what and event["kind"] not in READINGS:
+        what = counted(len(event.get("columns") or ()), "column")
+    return f"{event['kind']} {_table(event)} at {_at(event)}  {what}".rstrip()
 
 
 def _watermark(event: dict[str, Any]) -> str:

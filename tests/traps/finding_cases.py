@@ -309,8 +309,9 @@ FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "5.11": (
         "What the driver decodes by itself is bounded by its bytes, keys included, and a batch in Spark jobs"
-        " by `max_bytes` of values, wherever in a partition the large ones lie. One record of each partition"
-        " is in a batch in any case.",
+        " by `max_bytes` of values and a twentieth, wherever in a partition the large ones lie. Not kept: of"
+        " records that landed late, or are decoded again, and where the first record of each partition and"
+        " snapshot alone are more.",
         "test_records_whose_keys_are_most_of_their_bytes_are_no_small_batch"
         " test_no_batch_has_more_bytes_or_records_than_it_may",
     ),

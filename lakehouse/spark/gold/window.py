@@ -48,7 +48,8 @@ def merge_changes(table: GoldTable, changes: list[Change], before: Position, ver
     what = f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}"
     found = outcome.found._replace(applied=len(changes))
     found = found.plus(Found(problems=merged.lacking(len(outcome.puts))))
-    if is_met_otherwise(table, changes, outcome, merged.matched):
+    settled = not table.lineage.is_unsettled_at(before)
+    if settled and is_met_otherwise(table, changes, outcome, merged.matched):
         found = found._replace(breaks=breaks_with_gold(table, changes, before, version=version))
     return Written(merged.version, what, found)
 

@@ -19,7 +19,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from lakehouse.config.load import database_settings
+from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.encode import incarnation_of, messages
+from lakehouse.lineage import READ_WHILE
 from lakehouse.reporting.text.values import counted
 from lakehouse.sources.database import SESSION, Cells, Database, DatabaseError, connect
 from lakehouse.sources.dumps.snapshot import place_in
@@ -31,6 +33,7 @@ from lakehouse.spark.change_log.dead_letters import open_losses, server_changes
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
+from lakehouse.spark.pipeline.arrival_feed import last_epoch, refuse_new_epoch
 from lakehouse.spark.pipeline.snapshot_tables import place_now, refuse_gap
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import Source
@@ -63,6 +66,7 @@ def read_rows_again(source: Source, table: Held, result: TableResult, progress: 
     ):
         log = OpsLog(spark, lake, source.name).load()
         refuse_whole(table, _losses(table, log))
+        epoch = last_epoch(log)
         with connect(settings, (*SESSION, *server.session)) as database:
             refuse_gap(log, place_now(source, server, database), progress)
             taken = _taken(source, table, result, (chosen, server, database))
@@ -72,6 +76,7 @@ def read_rows_again(source: Source, table: Held, result: TableResult, progress: 
         gone = taken.part.gone(gold, taken.rows)
         now = datetime.now(UTC).isoformat()
         incarnation = incarnation_of(taken.span.place, ("part", now, *table.name))
+        refuse_new_epoch(log, epoch)
         records = taken.part.records(taken.span, taken.rows.values(), gone)
         land_snapshot(RunContext(log, progress), messages(records, incarnation))
     rows, deletes = counted(len(taken.rows), "row"), counted(len(gone), "row")
@@ -95,7 +100,7 @@ def refuse_whole(table: Held, losses: Collection[str]) -> None:
     schema = mode.lineage.source_schema
     if schema is None or schema.inferred:
         raise WholeOnly("no statement has told its schema")
-    if entry.state != "exact" and entry.why not in losses:
+    if entry.state != "exact" and entry.why not in {*losses, READ_WHILE}:
         raise WholeOnly(f"it is {entry.state}: {entry.why}")
 
 
@@ -128,4 +133,7 @@ def _taken(
     except DatabaseError as error:
         raise WholeOnly(f"its rows can't be read in one SELECT ({error})") from None
     form, order = source.silver.format, source.silver.order
-    return Taken(part, Span(*(place_in(form, order, place, source.name) for place in places)), rows)
+    span = Span(*(place_in(form, order, place, source.name) for place in places))
+    if span.until is not None and position(0, span.until) < position(0, span.place):
+        raise WholeOnly("the server's binlog began anew while it was read")
+    return Taken(part, span, rows)

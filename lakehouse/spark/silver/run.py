@@ -49,6 +49,8 @@ from lakehouse.spark.table_versions import NEWEST, commits_above
 
 Wanted = tuple[OffsetRange, ...] | Done | None
 PLACE = ["topic", "incarnation", "partition"]
+# a batch that is larger than it may be by so little is not cut once more, for that is another job
+ENOUGH = 20 / 21
 
 
 def run_silver(
@@ -212,9 +214,10 @@ def next_ranges(
         ranges = _ranges(bounds)
         return Following(ranges, small=True, is_all=True, landed=ranges)
     rows = _per_partition(narrow)
-    landed, is_all = _ranges(rows), _share(feed, rows) == 1
-    if not is_all:
+    landed = _ranges(rows)
+    if _share(feed, rows) < 1:
         rows = _first_records(narrow, feed, rows)
+    is_all = _ranges(rows) == landed
     mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
     return Following(_ranges(rows), small=False, arrow_rows=arrow_rows_of(mean), is_all=is_all, landed=landed)
 
@@ -241,14 +244,15 @@ def _first_records(
     narrow: DataFrame, feed: SilverSettings, rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """What of each partition a batch has: so much of its offsets as of all records fit, and less where its
-    first ones are larger than others, or lie closer. A partition has its first record in any case.
+    first ones are larger than others, or lie closer, by more than a twentieth. A partition has its first
+    record in any case.
     """
     share = _share(feed, rows)
     spans = [{**row, "offset_max": _cut(row["offset_min"], row["offset_max"], share)} for row in rows]
     near = within(narrow, _ranges(spans))
     found = _per_partition(near)
     share = _share(feed, found)
-    if share == 1:
+    if share >= ENOUGH:
         return found
     near, whole = near.withColumn("n", F.lit(1)), Window.partitionBy(*PLACE)
     so_far = whole.orderBy("offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)

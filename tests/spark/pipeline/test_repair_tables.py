@@ -3,7 +3,7 @@ table is written to.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,13 +13,15 @@ import pytest
 
 from lakehouse.config.load import database_settings, load
 from lakehouse.errors import LakehouseError
+from lakehouse.lineage import READ_WHILE
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Verified
+from lakehouse.sources.live.servers import MySqlServer
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import request
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.pipeline import repair_tables
+from lakehouse.spark.pipeline import repair_rows, repair_tables
 from lakehouse.spark.pipeline.repair_rows import refuse_whole
 from lakehouse.spark.pipeline.repair_tables import Differing, is_wrong, verified, verify_sources
 from lakehouse.spark.verification.looks import Compared, Options
@@ -297,6 +299,43 @@ def test_what_silver_lacks_is_read_again_from_the_database(
     assert found["item"]["repaired_by"] == ["restored", "rows"], lake.said
     assert [one for one in found.values() if is_wrong(one)] == []
     assert (written, taken) == ({"item"}, {"item"})
+    assert {name for name, one in again.items() if one["different"] or one["undecided"]} == set()
+
+
+def test_rows_that_were_read_while_they_changed_are_exact_once_the_feed_is_behind_that(
+    spark: Any, server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is asked as a MySQL is. Rows are deleted and inserted between the place that they stand at
+    and the one that they show, and a manifest is published between the two.
+    """
+    told = shop(server, "debezium")
+    told.rows("UPDATE `item` SET `v` = 'lost' WHERE `id` IN (9, 10)", "DELETE FROM `item` WHERE `id` = 11")
+    fed = FedLake(tmp_path, told.skip(), server.port).run()
+    lake, before = Repaired(spark, fed), list[int]()
+
+    def meanwhile(_: float) -> None:
+        if not before:
+            told.rows("INSERT INTO `beat` VALUES ()")
+            before.append(len(told.messages()))
+            told.rows("DELETE FROM `item` WHERE `id` = 9", "INSERT INTO `item` VALUES (11, 'again', 1)")
+
+    @contextmanager
+    def as_mysql(_: Any) -> Iterator[MySqlServer]:
+        yield MySqlServer(meanwhile)
+
+    monkeypatch.setattr(repair_rows, "server_of", as_mysql)
+    found = lake.verify(repair=True)
+    write_recording(fed.recording, told.messages()[: before[0]])
+    fed.layers("bronze", "silver", "gold")
+    between = {one.table: (one.state, one.why) for one in lake.manifest().tables}
+    fed.beat()
+    last = {one.table: (one.state, one.why) for one in lake.manifest().tables}
+    again = lake.verify()
+
+    assert set(faults(found["item"])) == {key_hash([id_]) for id_ in ("9", "10", "11")}
+    assert found["item"]["repaired_by"] == ["rows"], lake.said
+    assert between.pop("item") == ("incomplete", READ_WHILE)
+    assert {state for state, _ in between.values()} == {state for state, _ in last.values()} == {"exact"}
     assert {name for name, one in again.items() if one["different"] or one["undecided"]} == set()
 
 
