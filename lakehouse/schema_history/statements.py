@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse.ddl import edits as E
-from lakehouse.ddl.apply.conditions import edits_at
+from lakehouse.ddl.apply.conditions import edits_at, indexes_at
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.recover import rewound
 from lakehouse.ddl.parse.targets import targets
@@ -228,7 +228,7 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
     like = lives.find(models[0], position) if len(models) == 1 else None
     if _makes_room(context, name, statement):
         charset = lives.charsets.of(name[0])
-        schema = like.source_schema if like else _first_schema(statement, charset)
+        schema = like.source_schema if like else _first_schema(statement, charset, context.rules.server)
         lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
         if statement.if_not_exists and lives.virtual and name not in lives.free_since:
             lineage.notes.append(MAYBE_OLDER)  # a binlog has such a statement in any case
@@ -238,12 +238,15 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
             rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
 
-def _first_schema(statement: E.CreateTable | E.CreateTableLike, charset: str | None) -> TableSchema:
+def _first_schema(
+    statement: E.CreateTable | E.CreateTableLike, charset: str | None, server: str
+) -> TableSchema:
     """The schema of a new table of a database with this charset, empty where the statement does not have all
     of it.
     """
     if isinstance(statement, E.CreateTable) and statement.columns and not statement.as_select:
-        return create(replace(statement, charset=statement.charset or charset))
+        indexes = indexes_at(statement, server)
+        return create(replace(statement, charset=statement.charset or charset, indexes=indexes))
     return EMPTY
 
 

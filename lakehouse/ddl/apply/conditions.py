@@ -1,9 +1,12 @@
-"""Which clauses of an ALTER have an effect: IF EXISTS and IF NOT EXISTS, and what a server leaves undone."""
+"""Which clauses of an ALTER have an effect: IF EXISTS and IF NOT EXISTS, and what a server leaves undone. In
+which order it makes the indexes of a CREATE.
+"""
 
 from collections.abc import Iterable, Sequence
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.indexes import keys_of
+from lakehouse.ddl.definitions import IndexDef
 from lakehouse.schema import TableSchema, name_key
 
 
@@ -18,6 +21,19 @@ def edits_at(edits: Sequence[e.Edit], server: str) -> list[e.Edit]:
 
     done = [edit for edit in edits if server != "tidb" or is_done(edit)]
     return done or list(edits)
+
+
+def indexes_at(statement: e.CreateTable, server: str) -> tuple[IndexDef, ...]:
+    """The indexes in the order in which a server makes them and names those without a name. TiDB makes those
+    that columns ask for in their own definitions after all others (buildColumnsAndConstraints).
+    """
+    if server != "tidb":
+        return statement.indexes
+    own = [IndexDef(None, (column.name,), True) for column in statement.columns if column.unique]
+    others = list(statement.indexes)
+    for index in own:
+        others.remove(index)
+    return (*others, *own)
 
 
 def whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lakehouse.formats.ticdc.storage_schema import TableDefinition
-from lakehouse.schema import parse_type
+from lakehouse.schema import name_key, parse_type
 
 Name = tuple[str, str]
 # a schema file's schema, table and table id, and its version
@@ -284,14 +284,15 @@ def _is_clustered(query: str) -> bool:
 def _virtual(definition: TableDefinition, before: frozenset[str], names: set[str]) -> frozenset[str]:
     """The VIRTUAL ones of a table's columns `names` behind a statement."""
     renamed = _renamed(definition.query)
-    known = frozenset(renamed.get(column, column) for column in before)
+    known = frozenset(renamed.get(name_key(column), column) for column in before)
     if not names:
         return known
-    defined = _defined(definition.query)
-    return frozenset(name for name in names if defined.get(name, name in known))
+    defined, folded = _defined(definition.query), set(map(name_key, known))
+    return frozenset(name for name in names if defined.get(name, name_key(name) in folded))
 
 
-_TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|/\*.*?\*/|\w+|\S", re.S)
+# a backslash in a string is one, as TiDB's parser prints it
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'|\"(?:[^\"\\]|\"\"|\\.)*\"|/\*.*?\*/|\w+|\S", re.S)
 _NAME = r"(?:`((?:[^`]|``)+)`\s*\.\s*)?`((?:[^`]|``)+)`"
 _OF_A_PART = re.compile(r"RENAME\s+(?:COLUMN|INDEX|KEY)\s+`(?:[^`]|``)+`\s+TO\s+`(?:[^`]|``)+`", re.I)
 _RENAME = re.compile(rf"{_NAME}\s+(?:TO|RENAME\s+(?:AS\s+|TO\s+)?)\s*{_NAME}", re.I)
@@ -307,8 +308,8 @@ _RENAMED_COLUMN = re.compile(r"RENAME\s+COLUMN\s+`((?:[^`]|``)+)`\s+TO\s+`((?:[^
 
 
 def _renamed(query: str) -> dict[str, str]:
-    """Columns by their old names; two may exchange theirs."""
-    return {_plain(old): _plain(new) for old, new in _RENAMED_COLUMN.findall(query)}
+    """Columns by their old names without case; two may exchange theirs."""
+    return {name_key(_plain(old)): _plain(new) for old, new in _RENAMED_COLUMN.findall(query)}
 
 
 def _plain(name: str) -> str:
@@ -323,7 +324,7 @@ def _defined(query: str) -> dict[str, bool]:
         if (
             tokens[place][0] == "`"
             and _begins_type(tokens[place + 1 : place + 3])
-            and tokens[place - 1].upper() not in ("TABLE", "EXISTS", ".")
+            and tokens[place - 1].upper() not in ("TABLE", "EXISTS", ".", "INTERVAL")  # INTERVAL `v` YEAR
         ):
             words = _outer_words(tokens, place + 1)
             defined[_plain(tokens[place][1:-1])] = "AS" in words and not words & {"STORED", "PERSISTENT"}

@@ -177,6 +177,19 @@ COLUMNS = ("id", "a", "v", "s", "e")
             {"v", "s"},
         ),
         ("ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `w`", ("id", "a", "w", "s", "e"), {"w"}),
+        ("ALTER TABLE `d`.`t` RENAME COLUMN `V` TO `w`", ("id", "a", "w", "s", "e"), {"w"}),
+        ("ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `V`, COMMENT 'x'", COLUMNS, {"v"}),  # which TiDB leaves
+        (
+            "ALTER TABLE `d`.`t` ADD COLUMN `w` DATE GENERATED ALWAYS AS(DATE_ADD(_UTF8MB4'2024-01-01', "
+            "INTERVAL `v` YEAR)) VIRTUAL",
+            (*COLUMNS, "w"),
+            {"v", "w"},
+        ),
+        (
+            r"ALTER TABLE `d`.`t` ADD COLUMN `x` INT COMMENT 'C:\', ADD COLUMN `w` INT AS(`a`) COMMENT 'w'",
+            (*COLUMNS, "x", "w"),
+            {"v", "w"},
+        ),
         (
             "ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `a`, RENAME COLUMN `a` TO `v`",
             ("id", "v", "a", "s", "e"),
