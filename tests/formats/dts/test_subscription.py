@@ -286,6 +286,16 @@ def test_a_lower_sequence_number_with_other_bytes_is_no_duplicate() -> None:
     assert outcome([*one, *two, *one]) == [("whole", b"\x0aab"), ("whole", b"\x0acd"), ("duplicate", 1)]
 
 
+def test_a_record_of_a_restarted_task_that_is_due_is_no_duplicate_and_leaves_no_gap() -> None:
+    """It counts anew, and some records come as they came under their number before."""
+    first = [*parts(b"\x0aaabb", 2, 1), *parts(b"\x0ac", 1, 3)]
+    again = [*parts(b"\x0aAabb", 2, 1), *parts(b"\x0ac", 1, 3), *parts(b"\x0ad", 1, 4)]
+
+    assert outcome([*first, *again]) == [
+        ("whole", value) for value in (b"\x0aaabb", b"\x0ac", b"\x0aAabb", b"\x0ac", b"\x0ad")
+    ]
+
+
 def test_what_is_no_envelope_is_dead_and_breaks_the_parts_around_it() -> None:
     one = parts(b"\x0aabcd", 2, None)
     junk = Message("t", 0, 1, None, b"\xff\xff", ())
