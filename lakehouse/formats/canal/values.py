@@ -14,6 +14,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
+from lakehouse.formats.binlog import COMMENTS
 from lakehouse.formats.invalid_text import MARK
 from lakehouse.schema import INTEGER_BITS, parse_type
 from lakehouse.values.normal_form import PRINTED, normal_form
@@ -31,10 +32,7 @@ from lakehouse.values.scalars import (
 # type, BINARY to LONGVARBINARY
 _BYTES = frozenset({2004, -2, -3, -4})
 # the first words of a statement that Canal could not read, which is no text of a row event
-_DDL = re.compile(
-    r"(?:\s|/\*(?!!).*?\*/|(?:--|#)[^\n]*\n)*(?:ALTER|DROP|RENAME|TRUNCATE|CREATE(?!.*\bSELECT\b))\b",
-    re.I | re.S,
-)
+_DDL = re.compile(rf"{COMMENTS}(?:ALTER|DROP|RENAME|TRUNCATE|CREATE(?!.*\bSELECT\b))\b", re.I | re.S)
 # what LogEventConvert.isText knows, and decodes
 _TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
 Convert = Callable[[str], Any]

@@ -22,7 +22,7 @@ from typing import Any
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import ROLLED_BACK, file_number, server_of, undoes
+from lakehouse.formats.binlog import COMMENTS, ROLLED_BACK, file_number, server_of, undoes
 from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import (
     NULL,
@@ -58,7 +58,9 @@ _MISREADS_TIMES = re.compile(r"[01]\.|2\.[0-5]\.", re.A)
 _CUT_UUID = re.compile(rb'"00[0-9a-f]{6}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
 _OLD_KEY_DELETE = "__debezium.newkey"
 _NAME = r"(?:`(?:[^`]|``)*`|[^\s.`,]+)"
-_REPLACED = re.compile(rf"\s*CREATE\s+OR\s+REPLACE\s+TABLE\s+(?:({_NAME})\s*\.\s*)?({_NAME})", re.I)
+_REPLACED = re.compile(
+    rf"{COMMENTS}CREATE\s+OR\s+REPLACE\s+TABLE\s+(?:({_NAME})\s*\.\s*)?({_NAME})", re.I | re.S
+)
 _RENAME = re.compile(
     rf"\s*RENAME\s+TABLES?\s+(?:({_NAME})\s*\.\s*)?{_NAME}\s+TO\s+(?:({_NAME})\s*\.\s*)?{_NAME}\s*", re.I
 )

@@ -70,7 +70,10 @@ def key_image(key: bytes | None) -> Image:
         return {}
     image = read_json(_KEY, key, "key")
     if "payload" in image and image.keys() <= _FRAME:
-        image = image["payload"] if isinstance(image["payload"], dict) else {}
+        if isinstance(image["payload"], dict):
+            image = image["payload"]
+        elif isinstance(image.get("schema", ""), dict | None):  # else columns that are called so
+            image = {}
     return {name: value for name, value in image.items() if name != _ROUTED}
 
 

@@ -106,7 +106,10 @@ _IN_STREAM = re.compile(
     re.I,
 )
 _BEGIN = re.compile(r"file=(.*),pos=(\d{1,18})", re.A)
-_is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:\s*(?:\{|null)').match
+# no unwrapped row, of which the first column may be called so and be NULL
+_is_framed = re.compile(
+    rb'\s*\{\s*"(?:schema"\s*:\s*(?:\{|null\s*,\s*"payload")|payload"\s*:\s*(?:\{|null\s*(?:\}|,\s*"schema")))'
+).match
 
 
 def read_record(value: bytes) -> tuple[bytes | None, Payload | None]:

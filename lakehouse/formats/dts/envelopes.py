@@ -6,8 +6,8 @@ One Entries is cut into `total` Envelopes, index 0 to total-1, which one produce
 partition. The header `ps` counts the records of a partition (and of a `ShardId`, where the source has shards)
 from 1 and in steps of 1; a restarted task counts anew and sends again. So parts belong together when their
 indexes follow each other and, where `ps` is sent, their `ps` do too. A record is dropped as a duplicate only
-if its `ps` *and* its bytes came before: the same changes under a new `ps` are for silver's identities to
-tell.
+if its `ps` *and* its bytes came before, and its `ps` is not the one that is due: the same changes under a new
+`ps`, or in the course of a restarted task, are for silver's identities to tell.
 
 Pure and without state: an Entries whose last parts are still to come is a note `waiting`, and the next call
 must begin with the first of its messages. (A call that begins right behind a whole Entries is better given
@@ -144,7 +144,7 @@ def _is_repeated(stream: _Stream, message: Message, number: int | None) -> bool:
     digest = hash(
         message.value
     )  # 64 bits, seeded anew in each process: nobody can make two records alike that share a number
-    if stream.seen.get(number) == digest:
+    if stream.seen.get(number) == digest and (stream.ps is None or number != stream.ps + 1):
         return True
     stream.seen[number] = digest
     if len(stream.seen) > _REMEMBERED:

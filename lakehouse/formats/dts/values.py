@@ -110,7 +110,7 @@ def _reader(column_type: ColumnType, is_key: bool) -> _Read:
     """How to read a column; the value's own dataType decides where the column's type is not known."""
     family = column_type.family
     if family in ("text", "enum", "set"):
-        return functools.partial(_label_or_text, column_type)
+        return functools.partial(_label_or_text, column_type, opens=family == "text" and not is_key)
     if family == "decimal":
         return functools.partial(_decimal, column_type.scale or 0)
     if family == "integer" and column_type.unsigned:
@@ -122,19 +122,28 @@ def _plain_text(value: Value, _: str) -> str:
     return value.text
 
 
-def _label_or_text(column_type: ColumnType, value: Value, _: str) -> Any:
+def _label_or_text(column_type: ColumnType, value: Value, _: str, *, opens: bool) -> Any:
     """Text, or an ENUM's or SET's labels; an index or mask, or what is no label, is for the schema
-    to read.
+    to read. So are bytes of text whose charset nothing tells (`opens`; of a key they are UTF-8): those of GBK
+    can be UTF-8 too.
     """
     if value.kind not in (_STRING, _BYTES):
         return Open(integer(value.sv))
-    text = value.sv or _text(value.bv, value.charset or column_type.charset or "")
+    charset = value.charset or column_type.charset or ""
+    if opens and value.kind == _BYTES and charset in ("", "binary") and not _is_plain(value.bv):
+        return Open({"base64": base64_text(value.bv)})
+    text = value.sv or _text(value.bv, charset)
     if column_type.family == "text" or isinstance(text, Open):
         return text
     known = column_type.members
     labels = text.split(",") if column_type.family == "set" and text else [text]
     is_label = all(label in known or label == "" for label in labels) if known else not text.isdigit()
     return text if is_label else Open(text)
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether bytes are the same text in all charsets but those that have two or four bytes for a letter."""
+    return data.isascii() and b"\0" not in data
 
 
 def _text(data: bytes, charset: str) -> Any:

@@ -413,7 +413,10 @@ def test_an_unwrapped_delete_may_be_a_key_and_headers_alone() -> None:
     assert list(decode(msgspec.structs.replace(message(None, {"id": 1}), headers=headers[:1]), {})) == []
 
 
-def test_an_unwrapped_row_may_begin_with_a_column_named_as_the_frame() -> None:
+@pytest.mark.parametrize(
+    "row", [{"payload": "x", "id": 1}, {"payload": None, "id": 1}, {"schema": None, "id": 1}]
+)
+def test_an_unwrapped_row_may_begin_with_a_column_named_as_the_frame(row: dict[str, Any]) -> None:
     told = {
         "__op": "c",
         "__source_file": "b.000012",
@@ -422,7 +425,14 @@ def test_an_unwrapped_row_may_begin_with_a_column_named_as_the_frame() -> None:
         "__source_table": "t",
     }
 
-    assert one(message({"payload": "x", "id": 1} | told, {"id": 1})).after == {"payload": "x", "id": 1}
+    assert one(message(row | told, {"id": 1})).after == row
+
+
+@pytest.mark.parametrize("key", [{"payload": "x"}, {"schema": "y", "payload": "x"}])
+def test_a_key_may_have_columns_named_as_the_frame(key: dict[str, str]) -> None:
+    event = one(message(row("c", None, key | {"v": 1}), key))
+
+    assert event.key_names == tuple(sorted(key))
 
 
 @pytest.mark.parametrize("write", [bytes, base64.b64encode, lambda text: text.hex().encode()])
@@ -785,6 +795,7 @@ def test_bytes_that_come_as_bytes_and_text_in_a_charset_are_none() -> None:
     [
         ("CREATE OR REPLACE TABLE `d`.`t` (k INT, id INT PRIMARY KEY)", "", [], [("d", "t")]),
         ("create or replace table t (k INT)", None, [], [("d", "t")]),
+        ("/* My app: x */\n-- of it\nCREATE OR REPLACE TABLE t (k INT)", "", [], [("d", "t")]),
         ("CREATE OR REPLACE TABLE t (k INT)", "t", [{"type": "CREATE", "id": '"d"."t"'}], []),
         ("CREATE OR REPLACE TABLE t (k INT)", "", None, []),
         ("CREATE OR REPLACE VIEW t AS SELECT 1", "", [], []),

@@ -286,6 +286,16 @@ def test_a_lower_sequence_number_with_other_bytes_is_no_duplicate() -> None:
     assert outcome([*one, *two, *one]) == [("whole", b"\x0aab"), ("whole", b"\x0acd"), ("duplicate", 1)]
 
 
+def test_a_record_of_a_restarted_task_that_is_due_is_no_duplicate_and_leaves_no_gap() -> None:
+    """It counts anew, and some records come as they came under their number before."""
+    first = [*parts(b"\x0aaabb", 2, 1), *parts(b"\x0ac", 1, 3)]
+    again = [*parts(b"\x0aAabb", 2, 1), *parts(b"\x0ac", 1, 3), *parts(b"\x0ad", 1, 4)]
+
+    assert outcome([*first, *again]) == [
+        ("whole", value) for value in (b"\x0aaabb", b"\x0ac", b"\x0aAabb", b"\x0ac", b"\x0ad")
+    ]
+
+
 def test_what_is_no_envelope_is_dead_and_breaks_the_parts_around_it() -> None:
     one = parts(b"\x0aabcd", 2, None)
     junk = Message("t", 0, 1, None, b"\xff\xff", ())
@@ -495,7 +505,8 @@ def test_garbage_gives_events_or_a_decode_error() -> None:
         ("set('a','b')", text(""), ""),
         ("varbinary(3)", pb.Data(dataType=pb.STRING, charset="binary", bv=b"\x00\xff"), "AP8="),
         ("blob", pb.Data(dataType=pb.BYTES, bv=b"\x00\xff"), "AP8="),
-        ("text", pb.Data(dataType=pb.BYTES, bv="ü".encode()), "ü"),
+        ("text", pb.Data(dataType=pb.BYTES, bv=b"u"), "u"),
+        ("text character set utf8mb4", pb.Data(dataType=pb.BYTES, bv="ü".encode()), "ü"),
         ("json", pb.Data(dataType=pb.BYTES, bv=b'{"a": 1}'), '{"a": 1}'),
         ("", number(7), 7),
     ],
@@ -662,8 +673,19 @@ def test_bytes_of_a_key_whose_type_is_not_told_are_binary() -> None:
     assert (event.key, event.encoding) == (("YWI=",), "canonical")
 
 
-def test_text_bytes_without_a_charset_are_read_in_the_columns_own() -> None:
-    assert in_table("TEXT CHARACTER SET gbk", "text", raw("中".encode("gbk"))) == "中"
+@pytest.mark.parametrize(
+    ("charset", "value"),
+    [("gbk", "中"), ("gbk", "梅"), ("latin1", "Ã©"), ("utf16", "ab"), ("utf8mb4", "é"), ("utf8mb4", "")],
+)
+@pytest.mark.parametrize("told", ["", "binary"])
+def test_text_bytes_without_a_charset_are_read_in_the_columns_own(
+    charset: str, value: str, told: str
+) -> None:
+    """Though those of 梅, Ã© and ab are text in UTF-8 too."""
+    codec = {"utf16": "utf-16-be", "utf8mb4": "utf-8"}.get(charset, charset)
+    data = raw(value.encode(codec), charset=told)
+
+    assert in_table(f"TEXT CHARACTER SET {charset}", "text", data) == value
 
 
 @pytest.mark.parametrize(
