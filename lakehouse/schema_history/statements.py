@@ -238,15 +238,12 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
             rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
 
-def _first_schema(
-    statement: E.CreateTable | E.CreateTableLike, charset: str | None, server: str
-) -> TableSchema:
+def _first_schema(told: E.CreateTable | E.CreateTableLike, charset: str | None, server: str) -> TableSchema:
     """The schema of a new table of a database with this charset, empty where the statement does not have all
     of it.
     """
-    if isinstance(statement, E.CreateTable) and statement.columns and not statement.as_select:
-        indexes = indexes_at(statement, server)
-        return create(replace(statement, charset=statement.charset or charset, indexes=indexes))
+    if isinstance(told, E.CreateTable) and told.columns and not told.as_select:
+        return create(replace(told, charset=told.charset or charset, indexes=indexes_at(told, server)))
     return EMPTY
 
 
