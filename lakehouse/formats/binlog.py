@@ -12,7 +12,7 @@ ROLLED_BACK = "a transaction was rolled back after its rows had been sent, and n
 Server = tuple[int, str]
 _MARIADB_GTID = re.compile(r"\d+-\d+-\d+", re.A)
 # what may stand before a statement: blanks, and comments that no server executes
-COMMENTS = r"(?:\s|/\*(?!M?!).*?\*/|(?:--|#)[^\n]*\n)*"
+COMMENTS = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*\*/|(?:--|#)[^\n]*\n)*"
 _UNDOES = re.compile(r"\s*(?:XA\s+)?ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.I)
 _MYSQL_GTID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:", re.I | re.A)
 

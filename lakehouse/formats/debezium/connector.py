@@ -58,9 +58,7 @@ _MISREADS_TIMES = re.compile(r"[01]\.|2\.[0-5]\.", re.A)
 _CUT_UUID = re.compile(rb'"00[0-9a-f]{6}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
 _OLD_KEY_DELETE = "__debezium.newkey"
 _NAME = r"(?:`(?:[^`]|``)*`|[^\s.`,]+)"
-_REPLACED = re.compile(
-    rf"{COMMENTS}CREATE\s+OR\s+REPLACE\s+TABLE\s+(?:({_NAME})\s*\.\s*)?({_NAME})", re.I | re.S
-)
+_REPLACED = re.compile(rf"{COMMENTS}CREATE\s+OR\s+REPLACE\s+TABLE\s+(?:({_NAME})\s*\.\s*)?({_NAME})", re.I)
 _RENAME = re.compile(
     rf"\s*RENAME\s+TABLES?\s+(?:({_NAME})\s*\.\s*)?{_NAME}\s+TO\s+(?:({_NAME})\s*\.\s*)?{_NAME}\s*", re.I
 )

@@ -75,7 +75,14 @@ def test_a_statement_of_a_session_with_a_database_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["INSERT INTO d.t VALUES (1)", "-- ALTER\nUPDATE t SET a = 1", "CREATE TABLE d.t AS\nSELECT 1", ""]
+    "sql",
+    [
+        "INSERT INTO d.t VALUES (1)",
+        "-- ALTER\nUPDATE t SET a = 1",
+        "CREATE TABLE d.t AS\nSELECT 1",
+        "/* ** a */" * 100 + "DELETE FROM t",
+        "",
+    ],
 )
 def test_the_text_of_a_row_event_is_none(sql: str) -> None:
     assert flat(type="QUERY", database="", table="", sql=sql) == queried(sql) == []
