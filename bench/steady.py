@@ -7,7 +7,7 @@ second lake. Then come, in turn, batches of ten updates in each of a quarter of 
 update in one table; the notebook merges into those tables alone that a batch has changes of. All are in one
 session, after a batch of each kind that warms it; seconds and CPU seconds are those of the whole process tree
 without the broker, medians of the rounds. At the end all must have the same rows. The result goes to
-docs/bench.md.
+docs/growth.md.
 """
 
 import argparse
@@ -158,7 +158,7 @@ def main() -> None:
     )
     parser.add_argument("--tables", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--report", type=Path, default=Path("docs/bench.md"))
+    parser.add_argument("--report", type=Path, default=Path("docs/growth.md"))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakehouse-steady-") as folder:
         costs = measure(given.tables, given.rounds, Path(folder))
