@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.events import READINGS
 from lakehouse.reporting.logs import LAST, coloured, has_colours, say
 from lakehouse.reporting.text.values import (
     LEAST_TSO,
@@ -196,9 +195,8 @@ def _change(event: dict[str, Any]) -> str:
 
 
 def _schema_change(event: dict[str, Any]) -> str:
-    what = statement(event["ddl"])
-    if not what and event["kind"] not in READINGS:
-        what = counted(len(event.get("columns") or ()), "column")
+    columns = event.get("columns")
+    what = statement(event["ddl"]) or ("" if columns is None else counted(len(columns), "column"))
     return f"{event['kind']} {_table(event)} at {_at(event)}  {what}".rstrip()
 
 
