@@ -1,6 +1,6 @@
 """What was read from the database, in the history of a source: whole tables, and rows that were read again.
 
-    table     the end of a table's snapshot: what came before it is gone, its CREATE TABLE is the schema
+table     the end of a table's snapshot: what came before it is gone, its CREATE TABLE is the schema
 part      some rows that were read while the table changed: from here on it is not exact
 settled   all that a snapshot or a part shows had happened by here
 """

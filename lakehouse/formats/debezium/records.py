@@ -108,7 +108,8 @@ _IN_STREAM = re.compile(
 _BEGIN = re.compile(r"file=(.*),pos=(\d{1,18})", re.A)
 # no unwrapped row, of which the first column may be called so and be NULL
 _is_framed = re.compile(
-    rb'\s*\{\s*"(?:schema"\s*:\s*(?:\{|null\s*,\s*"payload")|payload"\s*:\s*(?:\{|null\s*(?:\}|,\s*"schema")))'
+    rb'\s*\{\s*"(?:schema"\s*:\s*(?:\{|null\s*,\s*"payload")'
+    rb'|payload"\s*:\s*(?:\{|null\s*(?:\}|,\s*"schema")))'
 ).match
 
 
