@@ -5,6 +5,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
@@ -62,6 +63,8 @@ def run_continuously(
             begun = time.monotonic()
             for source_round in rounds:
                 try_round(source_round, layers, stop)
+            # Arrow keeps what threads that have ended had of it, and gives it back when it is told to
+            pa.default_memory_pool().release_unused()
             if rounds[0].passes == 1 and not stop():
                 progress("up to date; going on until SIGTERM or Ctrl-C")
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
