@@ -24,7 +24,7 @@ from lakehouse.lineage import Lineage, Name, key_ids
 from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
-from lakehouse.ops.records.operators import Floor
+from lakehouse.ops.records.operators import Epoch, Floor
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
@@ -74,8 +74,9 @@ def raise_floor(
         log = OpsLog(spark, lake, source).load()
         done, manifest = taken_by_gold(log)
         refuse_unread_snapshot(log, done)
+        told = moment(log, settings, at, older_than, watermark=manifest.watermark)
         # a DDL may stand at the watermark itself
-        place = just_below(moment(log, settings, at, older_than, watermark=manifest.watermark))
+        place = just_below(not_void_at(told, log.all(Epoch)))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
         awaited = Awaited(open_counts(log), tuple(missing_files(log)))
         kept = kept_logs(lineages, place, settings, done=done, manifest=manifest, awaited=awaited)
@@ -167,6 +168,14 @@ def moment(
         )
     tso = min(watermark[1], int((time.time() - older_than) * 1000) << 18)
     return (epoch_at(log, tso, watermark), tso, *watermark[2:])
+
+
+def not_void_at(place: Position, epochs: Iterable[Epoch]) -> Position:
+    """The place, or the one below it that a restore of the upstream went back to: what is between them is
+    void, and so would be the rows of a floor there.
+    """
+    restores = (one.restored_to for one in epochs if one.restored_to is not None and place[0] < one.epoch)
+    return (place[0], min([place[1], *restores]), *place[2:])
 
 
 def reason(lineage: Lineage, place: Position, settings: SourceSettings) -> str | None:

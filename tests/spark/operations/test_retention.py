@@ -16,6 +16,7 @@ from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.progress import Counts, NextOffset, TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
@@ -27,6 +28,7 @@ from lakehouse.spark.operations.rebuild import rebuild_table
 from lakehouse.spark.operations.retention import (
     Awaited,
     incoming,
+    not_void_at,
     raise_floor,
     reason,
     refuse_unread_snapshot,
@@ -45,6 +47,21 @@ from lakehouse.spark.silver.tables import silver_schema
 from tests.spark.gold.test_new_changes import canal_json, ddl, insert, numbered, watermark
 from tests.support.lakes import quiet, shown, write_recording
 from tests.support.records import log_of, manifest, table_entry
+
+
+def test_a_floor_does_not_stand_where_a_restore_has_made_changes_void() -> None:
+    """Its rows would be void too, and those that it stands for are gone. Needs no session."""
+
+    def epoch(number: int, restored_to: int | None) -> Epoch:
+        return Epoch(epoch=number, places=(), restored_to=restored_to, why="restored")
+
+    epochs = [epoch(1, 300), epoch(2, None), epoch(3, 200)]
+
+    assert not_void_at((0, 350, 2, 0, 0, 0), epochs[:2]) == (0, 300, 2, 0, 0, 0)
+    assert not_void_at((0, 350, 2, 0, 0, 0), epochs) == (0, 200, 2, 0, 0, 0)
+    assert not_void_at((1, 350, 2, 0, 0, 0), epochs[:2]) == (1, 350, 2, 0, 0, 0)
+    assert not_void_at((1, 150, 2, 0, 0, 0), epochs) == (1, 150, 2, 0, 0, 0)
+    assert not_void_at((3, 350, 2, 0, 0, 0), epochs) == (3, 350, 2, 0, 0, 0)
 
 
 def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> None:
