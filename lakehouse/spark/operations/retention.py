@@ -18,6 +18,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Position, just_below
 from lakehouse.fold.compaction import compacted, named_image, needs_log, with_namesakes
 from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.options import from_plain
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
@@ -57,6 +58,7 @@ from lakehouse.spark.source import options_in, said_in, suites_in
 
 Entry = dict[str, Any]
 IMAGE = "after string"
+_SHOWS_MORE = "gold shows more of it than its live rows"
 
 
 def raise_floor(
@@ -182,7 +184,7 @@ def reason(lineage: Lineage, place: Position, settings: SourceSettings) -> str |
     """Why a table keeps its log: its mode shows more than the newest rows, or its fold needs it."""
     options = options_of(lineage, options_in(settings))
     if options.merged or not options.plain:
-        return "gold shows more of it than its live rows"
+        return _SHOWS_MORE
     names = {interval.name for interval in lineage.intervals}
     if any(suite.digest for name, suite in suites_in(settings).items() if name in names):
         return "its expectations keep rows out: gold shows what those were before"
@@ -199,6 +201,9 @@ def unread(lineage: Lineage, place: Position, entry: TableEntry | None) -> str |
         return "gold does not have it, so that nothing has looked at what its changes lack"
     if entry.state == "behind" and entry.since is not None and entry.since < place:
         return "gold is behind the floor"
+    if entry.options and not from_plain(entry.options).plain:
+        # its YAML may be that of a name which a RENAME above the floor has ended
+        return _SHOWS_MORE
     return None
 
 

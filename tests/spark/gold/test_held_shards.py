@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
@@ -162,6 +163,25 @@ def test_a_table_that_a_rename_above_the_watermark_makes_a_shard_is_one_from_the
     ]
     assert alone.options == PLAIN
     assert [one.id for one in plan_of(run_over(feed, 9)).lineages] == ["d.o_0@0.1.2", "d.x@0.2.2"]
+
+
+def test_a_merged_table_waits_for_one_that_is_held_before_the_rename_that_makes_it_a_shard() -> None:
+    """That one keeps its Delta table, and none of its rows is a shard's."""
+    feed = shard(TiCDC(), 0, 1).ddl(2, "CREATE TABLE x (id INT PRIMARY KEY, a VARCHAR(9))", table="x")
+    feed.row(3, "INSERT", ROW, table="x")
+    known = next(one for one in plan_tables(run_over(feed, 5)) if isinstance(one, ShardsPlan))
+    feed.ddl(8, "RENAME TABLE x TO o_1", table="o_1")
+    holding = Rules({("d", "x"): {"rename_table": "hold"}})
+    run = run_over(feed, 9, history=feed.memory.ruled(holding).history())
+
+    alone, merged = plan_tables(run)
+
+    assert (alone.gold, alone.at, alone.options) == ("d__x", (*at(8)[:5], -1), PLAIN)
+    assert isinstance(merged, ShardsPlan)
+    assert ([one.id for one in merged.lineages], merged.at) == (["d.o_0@0.1.2"], alone.at)
+    assert merged.shape == known.shape
+    entry = shards_entry(run, merged, Written(1), [], ())
+    assert (entry.state, entry.why) == ("behind", "d.o_1: held by a DDL: on_ddl says hold for rename_table")
 
 
 def migrated(feed: TiCDC) -> TiCDC:

@@ -75,6 +75,8 @@ def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> Non
     assert unread(lineage, place, None) is not None
     assert unread(lineage, place, entry("behind", (0, 150, 0, 0, 0, 0))) == "gold is behind the floor"
     assert unread(lineage, place, entry("behind", (0, 250, 0, 0, 0, 0))) is None
+    history = msgspec.structs.replace(entry("exact", None), options=to_plain(GoldOptions(mode="history")))
+    assert unread(lineage, place, history) == "gold shows more of it than its live rows"
     assert unread(lineage, place, entry("exact", None)) is None
     assert unread(lineage, (0, 5, 0, 0, 0, 0), None) is None
 
