@@ -29,6 +29,7 @@ from lakehouse.schema_history.ordering_problems import (
 from lakehouse.schema_history.readings import leave_unsettled
 from lakehouse.schema_history.reuse import built
 from lakehouse.schema_history.schema_records import Record
+from lakehouse.spark.bronze.epochs import is_void
 from lakehouse.spark.change_log.changes import counted_changes, not_void
 from lakehouse.spark.change_log.sightings import SilverSightings
 from lakehouse.spark.change_log.spread import spreading
@@ -84,10 +85,13 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
 
 
 def recorded(log: OpsLog) -> list[Record]:
-    """The schemas that operators have imported, and the columns that were inferred from rows."""
+    """The schemas that operators have imported, and the columns that were inferred from rows, if these rows
+    still count.
+    """
     return imported_records(log.all(Imported)) + [
         Record("inferred", one.database, one.table, one.position, ddl=None, columns=plain(one.columns))
         for one in log.all(Inferred)
+        if not is_void(one.position, log.all(Epoch))
     ]
 
 

@@ -42,6 +42,7 @@ from lakehouse.ops.progress import Disproved
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.ops.records.operators import Epoch
+from lakehouse.spark.bronze.epochs import is_void
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts
 from lakehouse.spark.change_log.undeclared_columns import still_waiting
 from lakehouse.spark.gold.results import Size, Window, total
@@ -377,6 +378,7 @@ def held_by(
     """
     stop = run.stops.get(lineage.id)
     waits = still_waiting(lineage, known or run.entries.get(lineage.id))
+    waits = None if waits is None or is_void(waits.position, run.epochs) else waits
     holds = [lineage.held, None if stop is None else stop.held, waits, other]
     return min((hold for hold in holds if hold is not None), key=lambda hold: hold.position, default=None)
 

@@ -12,6 +12,7 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import PLAIN, GoldOptions, to_plain
 from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.schema_history.table_lives import UNSEEN
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
 from lakehouse.spark.gold.entries import shards_entry, without_shards
@@ -134,6 +135,11 @@ def test_rows_with_a_column_that_no_ddl_has_added_hold_a_merged_table_until_it_c
     assert (entry.held.by, entry.held.columns, entry.held.shard) == ("rows", ("b",), ("d", "o_1"))
     later = run_over(feed, 12, before=9, known=entry)
     assert plan_of(later).at == held.at, "it waits on"
+    for restored_to, waits_on in ((4, False), (5, True)):
+        window = SimpleNamespace(position=(1, 12, 2, 0, 0, 0), position_before=at(9))
+        epochs = (Epoch(epoch=1, places=(), restored_to=restored_to, why="restored"),)
+        restored = plan_of(run_over(feed, 12, known=entry, window=window, epochs=epochs))
+        assert restored.at == (held.at if waits_on else window.position), "the rows may count no more"
     feed.ddl(4, "ALTER TABLE o_1 ADD b VARCHAR(9)", table="o_1")
     assert plan_of(run_over(feed, 12, before=9, known=entry)).at == at(12)
 
