@@ -280,7 +280,7 @@ def open_run(
         missing=tuple(missing_files(log)),
         floors=floors_of(log),
         gates=gates,
-        stops=gates.stops(silver, entries, window.condition) if stops else {},
+        stops=gates.stops(silver, entries, window.condition, epochs) if stops else {},
         unpublished=unpublished(log),
         counts=counts_of(log, window, last, silver) if stops else NO_COUNTS,
     )
