@@ -153,8 +153,11 @@ class Lineage:
         return max((place for place in clears if place <= position), default=MIN_POSITION)
 
     def is_unsettled_at(self, position: Position) -> bool:
-        """Whether rows may show more than what had happened there, for they were read while it changed."""
-        return any(begun <= position < settled for begun, settled in self.unsettled.items())
+        """Whether rows may show more than what had happened there, for they were read while it changed, and
+        the table was not emptied since.
+        """
+        cleared = self.cleared_at(position)
+        return any(cleared <= begun <= position < settled for begun, settled in self.unsettled.items())
 
     def incomplete_at(
         self, position: Position, more: Sequence[tuple[Position, str]] = ()

@@ -5,8 +5,8 @@ live row.
                                                      from F on
 
 A floor is a place where no DDL stands, and its snapshot changes stand right there: the schema below it is
-theirs. Tables that need their log are not compacted: those whose schema is inferred from it, and those that
-keep what the source has dropped.
+theirs. Tables that need their log are not compacted: those whose schema is inferred from it, those that keep
+what the source has dropped, and those of which rows at the floor may show what happened above it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,6 +35,9 @@ def needs_log(lineage: Lineage, floor: Position) -> str | None:
         return "its schema is inferred from its rows"
     if lineage.schema_at(floor).keeps.dropped:
         return "gold keeps columns that the source has dropped"
+    if lineage.is_unsettled_at(floor):
+        # its changes above the floor would be held against rows that show them already
+        return "rows of it were read while it changed, and the floor is not past the end of that"
     return None
 
 

@@ -184,7 +184,8 @@ class ChangeReader:
         """
         if INCREMENTAL in change.flags or change.op != "snapshot":
             return INCREMENTAL in change.flags
-        is_read = change.position[3] == 0  # rows of a retention floor stand behind what is streamed there
+        # rows of a retention floor stand right below a place, mostly one of what is streamed
+        is_read = change.position[3] == 0 and change.position[5] >= 0
         return self._lineage.snapshots_shown and is_read and change.position[:4] not in self._emptied
 
     def _is_begun_again(self, change: Change) -> bool:

@@ -113,20 +113,32 @@ def living_shards(
     return [one for name, _, one in named if not is_displaced(one, name, names, said)]
 
 
+def shards_id(options: GoldOptions) -> str:
+    """What stands for the lineage in the entry of a table of several shards."""
+    return f"shards of {options.merged}"
+
+
 def split_shards(
-    lineages: Iterable[Lineage], said: Mapping[Name, GoldOptions], at: Position | None = None
+    lineages: Iterable[Lineage],
+    said: Mapping[Name, GoldOptions],
+    end: Position | None = None,
+    places: Mapping[str, Position] = {},
 ) -> tuple[list[Lineage], list[tuple[list[Lineage], GoldOptions]]]:
-    """The lineages that are tables of their own at `at`, and those that form a table together."""
+    """The lineages that are tables of their own at `end`, and those that form a table together. `places`:
+    where those stand, by id, that are held before it. One that is to be merged by a later RENAME is a table
+    of its own there, and the merged one has it too, since it waits for it.
+    """
     alone: list[Lineage] = []
     together: dict[str, tuple[list[Lineage], GoldOptions]] = {}
     for lineage in lineages:
-        options = options_of(lineage, said, at)
-        if options.merged:
+        then = options_of(lineage, said, end)
+        now = options_of(lineage, said, places[lineage.id]) if lineage.id in places else then
+        if not now.merged:
+            alone.append(lineage)
+        for options in {one.merged: one for one in (then, now) if one.merged}.values():
             others, shared = together.get(options.merged, ([], options))
             shared = structs.replace(shared, columns={**shared.columns, **options.columns})
             together[options.merged] = ([*others, lineage], shared)
-        else:
-            alone.append(lineage)
     return alone, list(together.values())
 
 

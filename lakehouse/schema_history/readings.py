@@ -5,17 +5,23 @@ part      some rows that were read while the table changed: from here on it is n
 settled   all that a snapshot or a part shows had happened by here
 """
 
+from collections.abc import Iterable
+
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError
-from lakehouse.events import PART, SETTLED, TABLE_SNAPSHOT, Position
-from lakehouse.lineage import Lineage, Name
+from lakehouse.events import PART, SETTLED, SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
+from lakehouse.lineage import History, Lineage, Name
+from lakehouse.ops.progress import Place
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.schema_history.rulings import rule_on_table_snapshot
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import MAYBE_OLDER, NO_CREATE, Lives
 
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
+# behind all that any feed tells
+_NEVER: Position = (1 << 62, 0, 0, 0, 0, 0)
 # what was read of tables so far, by kind and name: the lineages, and the places
 Taken = dict[tuple[str, Name], list[tuple[Lineage, Position]]]
 
@@ -84,3 +90,19 @@ def _settle(record: Record, taken: Taken) -> None:
     for lineage, begun in found:
         if lineage.unsettled.get(begun, record.position) >= found[-1][1]:
             lineage.unsettled[begun] = record.position
+
+
+def leave_unsettled(history: History, epochs: Iterable[Epoch]) -> None:
+    """What an epoch was to settle at an offset that it did not come to, nothing settles but a later snapshot:
+    its topic was created anew, and what the former one held unread is lost. An epoch that is raised for
+    another server leaves every table incomplete by itself.
+    """
+    before: dict[Place, int] = {}
+    for epoch in sorted(epochs, key=lambda one: one.epoch):
+        ends = {one.place: one.offset for one in epoch.places if one.topic != SNAPSHOT_TOPIC}
+        read = max((end for place, end in ends.items() if end > before.get(place, 0)), default=0)
+        for lineage in history.lineages if epoch.goes_on else ():
+            for begun, settled in lineage.unsettled.items():
+                if settled[0] == epoch.epoch - 1 and settled[1] > read:
+                    lineage.unsettled[begun] = _NEVER
+        before = ends

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ddl.policy import Rules
+from lakehouse.ddl_effects import Clear
 from lakehouse.events import just_below
 from lakehouse.fold.compaction import compacted, needs_log, with_namesakes
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, Step
 from tests.support.arrivals import Feed
 from tests.support.canal_feed import CanalFeed
 from tests.support.engine import Memory
@@ -64,6 +65,21 @@ def test_tables_that_need_their_log_say_why() -> None:
     assert reason(known, 1030) == "a DDL below the floor holds it"
     assert reason(known.ruled(keeping), 1020) == "gold keeps columns that the source has dropped"
     assert reason(known, 1010) is None
+
+
+def test_a_table_whose_rows_may_be_of_later_than_the_floor_keeps_its_log() -> None:
+    """An insert above the floor of a row that was read before would not fit the floor's row."""
+    (lineage,) = Memory("ticdc-canal-json").add(CanalFeed().ddl(CREATE).messages).history().lineages
+    begun, settled = (0, 2000, 2, 0, 0, 0), (0, 3000, 2, 0, 0, 0)
+    lineage.unsettled[begun] = settled
+    why = "rows of it were read while it changed, and the floor is not past the end of that"
+
+    assert needs_log(lineage, just_below(begun)) is None
+    assert needs_log(lineage, just_below(settled)) == why
+    assert needs_log(lineage, settled) is None
+    schema = lineage.steps[-1].schema
+    lineage.steps.append(Step((0, 2500, 2, 0, 0, 0), schema, (Clear(),), "TRUNCATE TABLE t"))
+    assert needs_log(lineage, just_below(settled)) is None
 
 
 def of_canal(*statements: str) -> list[Lineage]:

@@ -308,11 +308,13 @@ def test_what_is_streamed_with_the_marker_of_a_snapshot_before_it_is_streamed() 
     assert feed.tables() == {"d.a": [{"id": 1, "v": 10, "w": None}], "d.c": [{"id": 1, "v": 1}], "d.x": []}
 
 
-def test_rows_of_a_retention_floor_are_not_those_of_a_blocking_snapshot() -> None:
+@pytest.mark.parametrize("phase", [0, 1])
+def test_rows_of_a_retention_floor_are_not_those_of_a_blocking_snapshot(phase: int) -> None:
+    """Also where a moment was given as a file and an offset alone."""
     feed = first_snapshot().row("a", "c", 160, 2, 20).row("a", "c", 170, 3, 30)
     memory = Memory("debezium", tidb=False).add(feed.messages)
     lineage = memory.lineages().live(memory.reach)["d", "a"]
-    changes, floor = memory._lineages()[1][lineage.id], just_below((0, 1, 170, 1, 0, 0))
+    changes, floor = memory._lineages()[1][lineage.id], just_below((0, 1, 170, phase, 0, 0))
     below = compacted(
         lineage, [one for one in changes if one.position <= floor], floor, upstream=memory.upstream
     )

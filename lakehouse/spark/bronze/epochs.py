@@ -2,11 +2,12 @@
 is a function of origin alone.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.events import Position
 from lakehouse.ops.progress import NextOffset, Place
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
@@ -48,3 +49,11 @@ def begin_epoch(
 def epochs_of(log: OpsLog) -> Epochs:
     """The offsets at which each partition enters the epochs."""
     return [(one.epoch, {place.place: place.offset for place in one.places}) for one in log.all(Epoch)]
+
+
+def is_void(position: Position, epochs: Iterable[Epoch]) -> bool:
+    """Whether what stands at a position counts no more, since the upstream was restored to a moment before
+    it.
+    """
+    restores = ((one.epoch, one.restored_to) for one in epochs if one.restored_to is not None)
+    return any(position[0] < epoch and position[1] > moment for epoch, moment in restores)

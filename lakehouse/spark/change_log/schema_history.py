@@ -14,7 +14,7 @@ from lakehouse.lineage import History, Lineage
 from lakehouse.ops.progress import plain
 from lakehouse.ops.records.gold import Inferred, Lineages
 from lakehouse.ops.records.operators import Decision as DecisionRecord
-from lakehouse.ops.records.operators import Imported
+from lakehouse.ops.records.operators import Epoch, Imported
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.created_schemas import imported_records
@@ -26,8 +26,10 @@ from lakehouse.schema_history.ordering_problems import (
     report_repeats,
     without_late,
 )
+from lakehouse.schema_history.readings import leave_unsettled
 from lakehouse.schema_history.reuse import built
 from lakehouse.schema_history.schema_records import Record
+from lakehouse.spark.bronze.epochs import is_void
 from lakehouse.spark.change_log.changes import counted_changes, not_void
 from lakehouse.spark.change_log.sightings import SilverSightings
 from lakehouse.spark.change_log.spread import spreading
@@ -67,6 +69,7 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
     if keep:
         sightings.record(log, done)
     report_refused(history, told.refused)
+    leave_unsettled(history, log.all(Epoch))
     if not ordered:
         found = spreading(log, done, changes)
         report_disorder(history, found.of(rows))
@@ -82,10 +85,13 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
 
 
 def recorded(log: OpsLog) -> list[Record]:
-    """The schemas that operators have imported, and the columns that were inferred from rows."""
+    """The schemas that operators have imported, and the columns that were inferred from rows, if these rows
+    still count.
+    """
     return imported_records(log.all(Imported)) + [
         Record("inferred", one.database, one.table, one.position, ddl=None, columns=plain(one.columns))
         for one in log.all(Inferred)
+        if not is_void(one.position, log.all(Epoch))
     ]
 
 

@@ -11,14 +11,14 @@ from lakehouse.fold.continuity import Breaks
 from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.fold.upcast import lost_since
 from lakehouse.gold.options import to_plain
-from lakehouse.gold.shards import options_for
-from lakehouse.lineage import Held, Lineage, split_name
+from lakehouse.gold.shards import options_for, shards_id
+from lakehouse.lineage import Held, Lineage, key_ids, split_name
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.spark.change_log.change_counts import Folded, Taken, folded_changes
 from lakehouse.spark.change_log.dead_letters import missing_text
 from lakehouse.spark.change_log.undeclared_columns import held_at
-from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, TablePlan, has_key, shards_id
+from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, TablePlan
 from lakehouse.spark.gold.results import MISFITS, Found, Written
 from lakehouse.spark.ops.gold_names import renamed
 
@@ -78,6 +78,11 @@ def _counted(plan: TablePlan, written: Written) -> bool | UnsetType:
     if not written.whole:
         return UNSET if plan.known is None else plan.known.counted
     return UNSET if has_key(plan) else not written.found.guessed
+
+
+def has_key(plan: TablePlan) -> bool:
+    """Whether the table has a key."""
+    return bool(key_ids(plan.lineage, plan.lineage.step_at(just_above(plan.at))))
 
 
 def shards_entry(

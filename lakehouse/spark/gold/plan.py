@@ -21,21 +21,32 @@ from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import (
     is_displaced,
     living_shards,
-    names_until,
     options_for,
     options_of,
+    said_of,
+    shards_id,
     split_shards,
 )
-from lakehouse.gold.table_names import Live, free_of, holders, made_of, names_held, numbered, plain_name
-from lakehouse.lineage import Held, History, Lineage, Name, key_ids, shape_of, split_name
+from lakehouse.gold.table_names import (
+    Live,
+    NamesHeld,
+    free_of,
+    holders,
+    made_of,
+    names_held,
+    numbered,
+    plain_name,
+)
+from lakehouse.lineage import Held, History, Lineage, Name, shape_of, split_name
 from lakehouse.ops.progress import Disproved
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.ops.records.operators import Epoch
+from lakehouse.spark.bronze.epochs import is_void
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts
 from lakehouse.spark.change_log.undeclared_columns import still_waiting
 from lakehouse.spark.gold.results import Size, Window, total
-from lakehouse.spark.gold.settings import GoldSettings
+from lakehouse.spark.gold.settings import GoldSettings, is_selected
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.quality.gates import Gate, Gates, Stop
 from lakehouse.spark.session import arrow_rows_of
@@ -164,10 +175,8 @@ def plan_tables(run: GoldRun) -> list[Plan]:
     """The plans of all tables that gold has or is to have, merged ones last. New tables have the name that
     they want, or that name with a free number; it is not claimed yet.
     """
-    end = run.window.position
-    alone, together = split_shards(run.history.lineages, run.settings.options, end)
+    held, alone, together = _split(run)
     taken = {entry.gold.casefold() for entry in run.entries.values()}
-    held = names_held(alone, end, run.entries)
     plans_of_each = (plan_table(run, lineage, held.waits.get(lineage.id)) for lineage in alone)
     planned = [plan for plan in plans_of_each if plan is not None]
     plans: list[Plan] = [*in_delta_tables(run, planned, taken, held.kept)]
@@ -175,6 +184,15 @@ def plan_tables(run: GoldRun) -> list[Plan]:
         shards = plan_shards(run, lineages, options, taken)
         plans += [shards] if shards is not None else []
     return plans
+
+
+def _split(run: GoldRun) -> tuple[NamesHeld, list[Lineage], list[tuple[list[Lineage], GoldOptions]]]:
+    """The names that stay with held tables; `split_shards`, each lineage by its names up to what holds it."""
+    lineages, end = run.history.lineages, run.window.position
+    names = names_held(lineages, end, run.entries)
+    holds = {one.id: held_by(run, one, names.waits.get(one.id)) for one in lineages}
+    places = {one: min(end, just_below(held.position)) for one, held in holds.items() if held is not None}
+    return names, *split_shards(lineages, run.settings.options, end, places)
 
 
 def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None) -> TablePlan | None:
@@ -191,7 +209,7 @@ def plan_table(run: GoldRun, lineage: Lineage, waits: Held | None) -> TablePlan 
     if known is None and held is None and not _is_told(lineage, at):
         return None
     retired = lineage.ended_at(at) is not None
-    options, gate = options_of(lineage, run.settings.options, end), run.gates.of(lineage)
+    options, gate = options_of(lineage, run.settings.options, at), run.gates.of(lineage)
     name = lineage.name_at(at) or lineage.intervals[-1].name
     shape = whole_shape(run, lineage, at, options, gate=gate)
     whole = must_fold_whole(run, known, lineage.id, shape, at=at) or (
@@ -318,7 +336,9 @@ def plan_shards(
     holds = [(one, held_by(run, one, waits.get(one.id), known=known)) for one in started]
     held = sorted(((one, hold) for one, hold in holds if hold is not None), key=lambda pair: pair[1].position)
     at = min([run.window.position, *(just_below(hold.position) for _, hold in held)])
-    living = living_shards(((one, at) for one in started), run.settings.options)
+    said = run.settings.options
+    mine = ((one, at) for one in started if said_of(one, said, at).merged == options.merged)
+    living = living_shards(mine, said)
     live = [lineage for lineage in living if _is_told(lineage, at)]
     if not live and known is None:
         return None
@@ -345,23 +365,9 @@ def shards_plan(run: GoldRun, entry: str, waits: Mapping[str, Held] = {}) -> Sha
     """The plan of the merged table whose entry has this id; None where there is none. `waits` as in
     `plan_shards`.
     """
-    _, merged = split_shards(run.history.lineages, run.settings.options, run.window.position)
+    _, _, merged = _split(run)
     mine = [(lineages, options) for lineages, options in merged if shards_id(options) == entry]
     return plan_shards(run, *mine[0], set(), waits) if mine else None
-
-
-def shards_id(options: GoldOptions) -> str:
-    """What stands for the lineage in the entry of a table of several shards."""
-    return f"shards of {options.merged}"
-
-
-def is_selected(settings: GoldSettings, lineage: Lineage, at: Position | None = None) -> bool:
-    """Whether gold is to have the table: all tables, or those that a YAML names by one of their names up to
-    `at`.
-    """
-    if settings.tables is None:
-        return True
-    return any(options_for(name, settings.options) is not None for name in names_until(lineage, at))
 
 
 def held_by(
@@ -372,6 +378,7 @@ def held_by(
     """
     stop = run.stops.get(lineage.id)
     waits = still_waiting(lineage, known or run.entries.get(lineage.id))
+    waits = None if waits is None or is_void(waits.position, run.epochs) else waits
     holds = [lineage.held, None if stop is None else stop.held, waits, other]
     return min((hold for hold in holds if hold is not None), key=lambda hold: hold.position, default=None)
 
@@ -391,8 +398,3 @@ def must_fold_whole(run: GoldRun, known: TableEntry | None, lineage: str, shape:
     if known is None or known.shape != shape or run.refresh or lineage in run.rebuild:
         return True
     return at != known.since if known.state == "behind" else at < run.window.position_before
-
-
-def has_key(plan: TablePlan) -> bool:
-    """Whether the table has a key."""
-    return bool(key_ids(plan.lineage, plan.lineage.step_at(just_above(plan.at))))

@@ -38,9 +38,9 @@ from lakehouse.spark.change_log.schema_history import load_history, record_ids
 from lakehouse.spark.change_log.undeclared_columns import infer_columns
 from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends
 from lakehouse.spark.gold.new_changes import NewChanges
-from lakehouse.spark.gold.plan import GoldRun, Progress, is_selected, plan_table, shards_plan
+from lakehouse.spark.gold.plan import GoldRun, Progress, plan_table, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Size, TableResult, Window
-from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark, under_of
+from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark, is_selected, under_of
 from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.ops.log import OpsLog
@@ -280,7 +280,7 @@ def open_run(
         missing=tuple(missing_files(log)),
         floors=floors_of(log),
         gates=gates,
-        stops=gates.stops(silver, entries, window.condition) if stops else {},
+        stops=gates.stops(silver, entries, window.condition, epochs) if stops else {},
         unpublished=unpublished(log),
         counts=counts_of(log, window, last, silver) if stops else NO_COUNTS,
     )

@@ -12,7 +12,8 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions, to_plain
-from lakehouse.lineage import Name
+from lakehouse.gold.shards import names_until, options_for
+from lakehouse.lineage import Lineage, Name
 from lakehouse.ops.progress import Partition
 from lakehouse.ops.records.bronze import FilesMissing, Gap
 from lakehouse.ops.records.gold import Inferred
@@ -126,3 +127,12 @@ def find_watermark(
     if settings.consistency == "eventual":
         return done.reach or MIN_POSITION, None
     return source_watermark(done, log, ends)
+
+
+def is_selected(settings: GoldSettings, lineage: Lineage, at: Position | None = None) -> bool:
+    """Whether gold is to have the table: all tables, or those that a YAML names by one of their names up to
+    `at`.
+    """
+    if settings.tables is None:
+        return True
+    return any(options_for(name, settings.options) is not None for name in names_until(lineage, at))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import functions as F
 
 from lakehouse.gold.own_columns import CURRENT, DELETED, SHARD
-from lakehouse.gold.shards import aligned
+from lakehouse.gold.shards import aligned, shards_id
 from lakehouse.lineage import Held
 from lakehouse.spark.change_log.changes import between, of_any
 from lakehouse.spark.change_log.undeclared_columns import waiting
@@ -17,7 +17,7 @@ from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.entries import misfit_entry, shards_entry, without_shards
 from lakehouse.spark.gold.layout import misfit, remove_properties
 from lakehouse.spark.gold.new_changes import NOTHING_READ, NewChanges, Read
-from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, shards_id, shards_plan
+from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, TableResult, Written
 from lakehouse.spark.gold.table import GoldTable, open_table, whole_frame
 from lakehouse.spark.gold.window import outcome_of, write_outcomes

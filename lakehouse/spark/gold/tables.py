@@ -18,14 +18,14 @@ from msgspec import UNSET
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position, just_below
 from lakehouse.fold.row_edits import Change
-from lakehouse.gold.shards import said_of
+from lakehouse.gold.shards import options_of, said_of
 from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import Intent
 from lakehouse.reporting.steps import Steps
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, of_lineage
 from lakehouse.spark.change_log.undeclared_columns import waiting
-from lakehouse.spark.gold.entries import misfit_entry, retired_entry, table_entry
+from lakehouse.spark.gold.entries import has_key, misfit_entry, retired_entry, table_entry
 from lakehouse.spark.gold.layout import misfit, remove_properties, unknown_columns
 from lakehouse.spark.gold.merge import replace_frame
 from lakehouse.spark.gold.new_changes import (
@@ -42,7 +42,6 @@ from lakehouse.spark.gold.plan import (
     Progress,
     ShardsPlan,
     TablePlan,
-    has_key,
     plan_tables,
     whole_shape,
 )
@@ -254,7 +253,7 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
         written = write_table(run, plan, table, new, read=read)
     if written.found.unknown:
         return apply_table(run, held_for_rows(run, plan, written), new, read if plan.whole else NOTHING_READ)
-    unknown = unknown_columns(said_of(plan.lineage, run.settings.options, run.window.position), table.schema)
+    unknown = unknown_columns(said_of(plan.lineage, run.settings.options, plan.at), table.schema)
     notes = [f"columns.{name}: the table has no such column" for name in unknown]
     return TableResult(table_entry(run, plan, written, notes), written.what, found=written.found)
 
@@ -274,8 +273,10 @@ def held_for_rows(run: GoldRun, plan: TablePlan, written: Written) -> TablePlan:
     unknown = written.found.unknown
     held = waiting(min(unknown.values()), tuple(sorted(unknown)))
     at = just_below(held.position)
-    shape = whole_shape(run, plan.lineage, at, plan.options, gate=plan.gate)
-    return replace(plan, held=held, at=at, shape=shape, whole=True)
+    options = options_of(plan.lineage, run.settings.options, at)
+    options = plan.options if options.merged else options
+    shape = whole_shape(run, plan.lineage, at, options, gate=plan.gate)
+    return replace(plan, held=held, at=at, shape=shape, whole=True, options=options)
 
 
 def write_table(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, read: Read) -> Written:

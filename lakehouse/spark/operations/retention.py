@@ -18,13 +18,14 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Position, just_below
 from lakehouse.fold.compaction import compacted, named_image, needs_log, with_namesakes
 from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.options import from_plain
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
 from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
-from lakehouse.ops.records.operators import Floor
+from lakehouse.ops.records.operators import Epoch, Floor
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
@@ -57,6 +58,7 @@ from lakehouse.spark.source import options_in, said_in, suites_in
 
 Entry = dict[str, Any]
 IMAGE = "after string"
+_SHOWS_MORE = "gold shows more of it than its live rows"
 
 
 def raise_floor(
@@ -74,8 +76,9 @@ def raise_floor(
         log = OpsLog(spark, lake, source).load()
         done, manifest = taken_by_gold(log)
         refuse_unread_snapshot(log, done)
+        told = moment(log, settings, at, older_than, watermark=manifest.watermark)
         # a DDL may stand at the watermark itself
-        place = just_below(moment(log, settings, at, older_than, watermark=manifest.watermark))
+        place = just_below(not_void_at(told, log.all(Epoch)))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
         awaited = Awaited(open_counts(log), tuple(missing_files(log)))
         kept = kept_logs(lineages, place, settings, done=done, manifest=manifest, awaited=awaited)
@@ -169,11 +172,19 @@ def moment(
     return (epoch_at(log, tso, watermark), tso, *watermark[2:])
 
 
+def not_void_at(place: Position, epochs: Iterable[Epoch]) -> Position:
+    """The place, or the one below it that a restore of the upstream went back to: what is between them is
+    void, and so would be the rows of a floor there.
+    """
+    restores = (one.restored_to for one in epochs if one.restored_to is not None and place[0] < one.epoch)
+    return (place[0], min([place[1], *restores]), *place[2:])
+
+
 def reason(lineage: Lineage, place: Position, settings: SourceSettings) -> str | None:
     """Why a table keeps its log: its mode shows more than the newest rows, or its fold needs it."""
     options = options_of(lineage, options_in(settings))
     if options.merged or not options.plain:
-        return "gold shows more of it than its live rows"
+        return _SHOWS_MORE
     names = {interval.name for interval in lineage.intervals}
     if any(suite.digest for name, suite in suites_in(settings).items() if name in names):
         return "its expectations keep rows out: gold shows what those were before"
@@ -190,6 +201,9 @@ def unread(lineage: Lineage, place: Position, entry: TableEntry | None) -> str |
         return "gold does not have it, so that nothing has looked at what its changes lack"
     if entry.state == "behind" and entry.since is not None and entry.since < place:
         return "gold is behind the floor"
+    if entry.options and not from_plain(entry.options).plain:
+        # its YAML may be that of a name which a RENAME above the floor has ended
+        return _SHOWS_MORE
     return None
 
 

@@ -25,9 +25,10 @@ from lakehouse.fold.steps import key_turns, target_step
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Held, History, Lineage, Name
 from lakehouse.ops.records.gold import TableEntry
-from lakehouse.ops.records.operators import Accepted
+from lakehouse.ops.records.operators import Accepted, Epoch
 from lakehouse.quality.suite import Suite
 from lakehouse.spark.arrow import rows_frame
+from lakehouse.spark.bronze.epochs import is_void
 from lakehouse.spark.change_log.changes import between, named_changes, of_lineage, position_literal
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake, literal, quote
@@ -108,11 +109,17 @@ class Gates:
         judge = self.judges.get(lineage.id)
         return None if judge is None else Gate(judge)
 
-    def stops(self, silver: DataFrame, entries: Mapping[str, TableEntry], window: Column) -> dict[str, Stop]:
+    def stops(
+        self,
+        silver: DataFrame,
+        entries: Mapping[str, TableEntry],
+        window: Column,
+        epochs: tuple[Epoch, ...] = (),
+    ) -> dict[str, Stop]:
         """Where lineages stop: before the first change that fails a check with action `stop`.
 
         Where the suite is the one that the manifest knows, only the window's changes are looked at, and where
-        it stopped before it still does.
+        it stopped before it still does, unless one of the `epochs` has made that void.
         """
         found = {}
         for judge in self.judges.values():
@@ -124,7 +131,8 @@ class Gates:
             first = _first_stop(judge, changes, window if same else F.lit(True))
             stops = [first] if first is not None else []
             if same and entry is not None and entry.stopped is not UNSET:
-                stops.append(Stop(*entry.stopped))
+                known = Stop(*entry.stopped)
+                stops += [] if is_void(known.position, epochs) else [known]
             if stops:
                 found[judge.lineage.id] = min(stops)
         return found

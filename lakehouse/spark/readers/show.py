@@ -17,7 +17,7 @@ from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.own_columns import computed_column, own_columns
-from lakehouse.gold.shards import aligned, is_displaced, options_of
+from lakehouse.gold.shards import aligned, is_displaced, options_of, shards_id
 from lakehouse.gold.table_names import names_held, shortened
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
@@ -34,7 +34,6 @@ from lakehouse.spark.change_log.changes import (
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.layout import with_computed
 from lakehouse.spark.gold.merge import typed_frame
-from lakehouse.spark.gold.plan import shards_id
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import named, the_one
 from lakehouse.spark.ops.lake_record import sources

@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import PLAIN, GoldOptions, to_plain
 from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.schema_history.table_lives import UNSEEN
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
 from lakehouse.spark.gold.entries import shards_entry, without_shards
@@ -133,6 +135,11 @@ def test_rows_with_a_column_that_no_ddl_has_added_hold_a_merged_table_until_it_c
     assert (entry.held.by, entry.held.columns, entry.held.shard) == ("rows", ("b",), ("d", "o_1"))
     later = run_over(feed, 12, before=9, known=entry)
     assert plan_of(later).at == held.at, "it waits on"
+    for restored_to, waits_on in ((4, False), (5, True)):
+        window = SimpleNamespace(position=(1, 12, 2, 0, 0, 0), position_before=at(9))
+        epochs = (Epoch(epoch=1, places=(), restored_to=restored_to, why="restored"),)
+        restored = plan_of(run_over(feed, 12, known=entry, window=window, epochs=epochs))
+        assert restored.at == (held.at if waits_on else window.position), "the rows may count no more"
     feed.ddl(4, "ALTER TABLE o_1 ADD b VARCHAR(9)", table="o_1")
     assert plan_of(run_over(feed, 12, before=9, known=entry)).at == at(12)
 
@@ -162,6 +169,25 @@ def test_a_table_that_a_rename_above_the_watermark_makes_a_shard_is_one_from_the
     ]
     assert alone.options == PLAIN
     assert [one.id for one in plan_of(run_over(feed, 9)).lineages] == ["d.o_0@0.1.2", "d.x@0.2.2"]
+
+
+def test_a_merged_table_waits_for_one_that_is_held_before_the_rename_that_makes_it_a_shard() -> None:
+    """That one keeps its Delta table, and none of its rows is a shard's."""
+    feed = shard(TiCDC(), 0, 1).ddl(2, "CREATE TABLE x (id INT PRIMARY KEY, a VARCHAR(9))", table="x")
+    feed.row(3, "INSERT", ROW, table="x")
+    known = next(one for one in plan_tables(run_over(feed, 5)) if isinstance(one, ShardsPlan))
+    feed.ddl(8, "RENAME TABLE x TO o_1", table="o_1")
+    holding = Rules({("d", "x"): {"rename_table": "hold"}})
+    run = run_over(feed, 9, history=feed.memory.ruled(holding).history())
+
+    alone, merged = plan_tables(run)
+
+    assert (alone.gold, alone.at, alone.options) == ("d__x", (*at(8)[:5], -1), PLAIN)
+    assert isinstance(merged, ShardsPlan)
+    assert ([one.id for one in merged.lineages], merged.at) == (["d.o_0@0.1.2"], alone.at)
+    assert merged.shape == known.shape
+    entry = shards_entry(run, merged, Written(1), [], ())
+    assert (entry.state, entry.why) == ("behind", "d.o_1: held by a DDL: on_ddl says hold for rename_table")
 
 
 def migrated(feed: TiCDC) -> TiCDC:

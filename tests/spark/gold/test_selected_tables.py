@@ -4,8 +4,8 @@ online schema change. Needs Spark's package, but no session.
 
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage, Name
-from lakehouse.spark.gold.plan import _is_wanted, is_selected
-from lakehouse.spark.gold.settings import GoldSettings
+from lakehouse.spark.gold.plan import _is_wanted
+from lakehouse.spark.gold.settings import GoldSettings, is_selected
 from tests.support.feeds import TiCDC
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"

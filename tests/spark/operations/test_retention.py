@@ -16,6 +16,7 @@ from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.progress import Counts, NextOffset, TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
@@ -27,6 +28,7 @@ from lakehouse.spark.operations.rebuild import rebuild_table
 from lakehouse.spark.operations.retention import (
     Awaited,
     incoming,
+    not_void_at,
     raise_floor,
     reason,
     refuse_unread_snapshot,
@@ -47,6 +49,21 @@ from tests.support.lakes import quiet, shown, write_recording
 from tests.support.records import log_of, manifest, table_entry
 
 
+def test_a_floor_does_not_stand_where_a_restore_has_made_changes_void() -> None:
+    """Its rows would be void too, and those that it stands for are gone. Needs no session."""
+
+    def epoch(number: int, restored_to: int | None) -> Epoch:
+        return Epoch(epoch=number, places=(), restored_to=restored_to, why="restored")
+
+    epochs = [epoch(1, 300), epoch(2, None), epoch(3, 200)]
+
+    assert not_void_at((0, 350, 2, 0, 0, 0), epochs[:2]) == (0, 300, 2, 0, 0, 0)
+    assert not_void_at((0, 350, 2, 0, 0, 0), epochs) == (0, 200, 2, 0, 0, 0)
+    assert not_void_at((1, 350, 2, 0, 0, 0), epochs[:2]) == (1, 350, 2, 0, 0, 0)
+    assert not_void_at((1, 150, 2, 0, 0, 0), epochs) == (1, 150, 2, 0, 0, 0)
+    assert not_void_at((3, 350, 2, 0, 0, 0), epochs) == (3, 350, 2, 0, 0, 0)
+
+
 def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> None:
     """What its changes lack is in no manifest yet. Needs no session."""
     low, place = (0, 10, 0, 0, 0, 0), (0, 200, 0, 0, 0, 0)
@@ -58,6 +75,8 @@ def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> Non
     assert unread(lineage, place, None) is not None
     assert unread(lineage, place, entry("behind", (0, 150, 0, 0, 0, 0))) == "gold is behind the floor"
     assert unread(lineage, place, entry("behind", (0, 250, 0, 0, 0, 0))) is None
+    history = msgspec.structs.replace(entry("exact", None), options=to_plain(GoldOptions(mode="history")))
+    assert unread(lineage, place, history) == "gold shows more of it than its live rows"
     assert unread(lineage, place, entry("exact", None)) is None
     assert unread(lineage, (0, 5, 0, 0, 0, 0), None) is None
 
