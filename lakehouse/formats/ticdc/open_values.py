@@ -19,7 +19,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import Image
 from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 
-_BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
+_BINARY, _UNSIGNED = 1, 128
 BIT = 16
 # ENUM and SET, which are index and mask, and TIME, whose fraction some releases cut off
 _OPEN = (247, 248, 11)
@@ -80,11 +80,8 @@ def _plan(
     types = {
         name: _type(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)
     }
-    handle = [
-        name
-        for name, (_, flags, marked) in zip(names, kinds, strict=True)
-        if marked or (flags or 0) & _HANDLE
-    ]
+    # not by their flags: the new architecture keeps those of before a statement that it does not send
+    handle = [name for name, (_, _, marked) in zip(names, kinds, strict=True) if marked]
     if reading.is_loose:
         families = {
             name: "loose text" if family == "base64 text" and name not in handle else family
