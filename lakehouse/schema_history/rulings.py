@@ -30,6 +30,10 @@ from lakehouse.schema_history.schema_records import (
     with_types,
 )
 
+UNPLACED = (
+    "a statement on a table of this name, and no message tells of which database: skip it, or approve it "
+    "--as one that does"
+)
 # the same snapshot, taken again of a table that has no key
 TWICE = (
     "a snapshot was taken of it while changes were streamed: it has no key that tells its rows "

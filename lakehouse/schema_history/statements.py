@@ -20,19 +20,15 @@ from lakehouse.lineage import NAMES_MIXED, Lineage, Name, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.named_tables import as_parsed, names_of_hidden_session, statements_of
-from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
+from lakehouse.schema_history.rulings import UNPLACED, rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record
-from lakehouse.schema_history.table_lives import EMPTY, MAYBE_OLDER, Lives
+from lakehouse.schema_history.table_lives import EMPTY, MAYBE_OLDER, Lives, one_of_equals
 
 RECOVERED = "it was recovered upstream, which sends no rows"
 MOVED = "a RENAME of a table of this name, and no message tells of which database"
 DROPPED = "a DROP of a table of this name, and no message tells of which database"
 MODEL = "it has the same columns, and is held by a statement: which they are is not known"
 KEPT = "a RENAME was ignored: its rows from before are those of"
-UNPLACED = (
-    "a statement on a table of this name, and no message tells of which database: skip it, or approve it "
-    "--as one that does"
-)
 EXCHANGED = "EXCHANGE PARTITION moved rows that no change tells"
 
 
@@ -66,11 +62,15 @@ class Context:
         return alike[0] if len(alike) == 1 else found
 
     def may_be_of_any_database(self, old: E.Name, new: E.Name, found: Name) -> bool:
-        """Not where nothing moves, or the message has another database than the new one: the session's."""
+        """Not where nothing moves, or the message has another database than the new one: the session's, which
+        TiCDC's has never, so that a table of the new one's database is as good as others.
+        """
         if old[0] is not None or new[0] is None or name_key(new[0]) != name_key(self.record.database):
             return False
         is_sighted = found in self.spelling.sighted and found != self.new_name(new)
-        return found not in self.lives.live and not is_sighted
+        if found in self.lives.live or is_sighted:
+            return not self.lives.virtual and len(self.in_all_databases(old[1])) > 1
+        return True
 
     def in_all_databases(self, table: str) -> list[Name]:
         """The tables of that name that are there, in any database."""
@@ -86,7 +86,8 @@ class Context:
         found = self.name(name)
         if name[0] is not None or own is None or name_key(own) != name_key(self.record.database):
             return [found]
-        return [found] if self.lives.find(found, self.position) else self.in_all_databases(name[1])
+        is_told = self.lives.virtual and self.lives.find(found, self.position)  # not by TiCDC
+        return [found] if is_told else self.in_all_databases(name[1])
 
     def new_name(self, name: E.Name, old: Name | None = None, *, there: bool = False) -> Name:
         """The name that a table gets, of which rows have it as the server spells it. `there`: it may have it
@@ -225,7 +226,7 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
     models = (
         context.others(statement.like, statement.database) if isinstance(statement, E.CreateTableLike) else []
     )
-    like = lives.find(models[0], position) if len(models) == 1 else None
+    like = one_of_equals([lives.find(model, position) for model in models])
     if _makes_room(context, name, statement):
         charset = lives.charsets.of(name[0])
         schema = like.source_schema if like else _first_schema(statement, charset, context.rules.server)

@@ -59,6 +59,13 @@ def lineage_id(name: Name, position: Position) -> str:
     return f"{name[0]}.{name[1]}@{'.'.join(map(str, position[:parts]))}"
 
 
+def one_of_equals(lineages: Iterable[Lineage | None]) -> Lineage | None:
+    """One of the tables where all have the same columns and keys, None where they have not."""
+    found = list(lineages)
+    schemas = [None if one is None else one.source_schema for one in found]
+    return found[0] if found and schemas.count(schemas[0]) == len(schemas) else None
+
+
 class DatabaseCharsets:
     """The charsets that tables of each database have where their statements name none, as far as statements
     and `server`, the source's own default, tell it.

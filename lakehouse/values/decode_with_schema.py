@@ -127,12 +127,12 @@ def _read_unflagged_text(_: ColumnType, __: Modes) -> Rule:
     return lambda value: value["text"] if type(value) is dict and "text" in value else value
 
 
-def _read_unflagged_binary(_: ColumnType, __: Modes) -> Rule:
-    """Text that Open Protocol did not say to be bytes."""
+def _read_unflagged_binary(_: ColumnType, modes: Modes) -> Rule:
+    """Text that Open Protocol did not say to be bytes; beside a binary key it is told in both readings."""
 
     def binary(value: Any) -> Any:
         if type(value) is str:
-            return text_of(value.encode())
+            return value if "key" in modes else text_of(value.encode())
         return value if told_bytes(value) is None else value["base64"]
 
     return binary

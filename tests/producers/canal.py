@@ -25,7 +25,8 @@ from typing import Any
 from lakehouse.events import Position
 from lakehouse.gold.columns import gold_columns
 from lakehouse.lineage import NAMES_MIXED, History, Lineage, Name
-from lakehouse.schema_history.statements import DROPPED, MOVED, UNPLACED
+from lakehouse.schema_history.rulings import UNPLACED
+from lakehouse.schema_history.statements import DROPPED, MOVED
 from tests.oracle.check import _columns, _rows, told
 from tests.oracle.database import Database, Table
 from tests.oracle.formats import carried

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakehouse.schema_history.statements import UNPLACED
+from lakehouse.schema_history.rulings import UNPLACED
 from lakehouse.sources.recording import read_recording
 from tests.support.engine import Memory
 from tests.support.paths import DATA

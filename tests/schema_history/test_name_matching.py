@@ -242,6 +242,41 @@ def test_a_table_that_is_made_like_one_of_the_session_s_database_has_its_columns
     assert feed.memory.history().live((0, 9, 2, 0, 0, 0))["e", "u"].steps[-1].schema.primary_key == (1,)
 
 
+@pytest.mark.parametrize(("other", "labels"), [("'p','q'", ("p", "q")), ("'q','p'", ())])
+def test_a_table_made_like_one_of_two_databases_has_its_columns_where_both_have_the_same(
+    other: str, labels: tuple[str, ...]
+) -> None:
+    """TiCDC sends the statement as its author wrote it, and the new table's database alone."""
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `e` ENUM({}))"
+    feed = TiCDC().ddl(1, create.format("'p','q'")).ddl(2, create.format(other), database="e")
+    feed.ddl(3, "CREATE TABLE `e`.`u` LIKE `t`", table="u", database="e")
+    types = {"id": "int", "e": "enum"}
+    feed.row(4, "INSERT", {"id": 1, "e": 1}, types=types, table="u", database="e")
+
+    schema = feed.memory.history().live((0, 9, 2, 0, 0, 0))["e", "u"].steps[-1].schema
+    assert [column.type.members for column in schema.columns] == [(), labels]
+
+
+def test_a_rename_into_a_database_that_has_such_a_table_too_leaves_both_incomplete() -> None:
+    feed = TiCDC().ddl(1, CREATE).insert(2, id=1, a="x").ddl(3, CREATE, database="e")
+    feed.row(4, "INSERT", {"id": 2, "a": "y"}, database="e")
+    feed.ddl(5, "RENAME TABLE `t` TO `e`.`u`", table="u", database="e")
+    at = (0, 9, 2, 0, 0, 0)
+
+    incomplete = {name for name, one in feed.memory.history().live(at).items() if one.incomplete_at(at)}
+
+    assert incomplete == {("d", "t"), ("e", "u")}
+
+
+def test_a_rename_within_one_database_is_of_no_other_one_s_table() -> None:
+    feed = TiCDC().ddl(1, CREATE).ddl(1, CREATE, database="e")
+    feed.ddl(2, "RENAME TABLE `t` TO `u`", "u", "e").ddl(3, "RENAME TABLE `d`.`t` TO `e`.`t`", "t", "e")
+
+    assert feed.tables.keys() == {"e.u", "e.t"}
+    at = (0, 9, 2, 0, 0, 0)
+    assert not any(one.incomplete_at(at) for one in feed.memory.history().live(at).values())
+
+
 def test_an_exchange_with_a_table_of_the_session_s_database_leaves_both_incomplete() -> None:
     feed = TiCDC().ddl(1, CREATE).ddl(1, CREATE.replace("`t`", "`p`"), table="p", database="e")
     feed.ddl(3, "ALTER TABLE `e`.`p` EXCHANGE PARTITION `a` WITH TABLE `t`", table="p", database="e")

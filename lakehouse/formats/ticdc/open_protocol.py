@@ -103,7 +103,9 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
     """The events of one key and value; the caller sets their `index`."""
     match key.t:
         case 1:
-            if key.ptn is not None and key.rid is None:
+            if key.rid is not None:  # of the classic architecture, whose flags are right
+                reading = reading._replace(has_row_id=True)
+            elif key.ptn is not None:
                 reading = reading._replace(is_unflagged=True)
             try:
                 return _row(key, value, epoch, reading)

@@ -19,11 +19,10 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import Image
 from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 
-_BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
+_BINARY, _UNSIGNED = 1, 128
 BIT = 16
 # ENUM and SET, which are index and mask, and TIME, whose fraction some releases cut off
 _OPEN = (247, 248, 11)
-_FLAGGED = frozenset((1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, BIT, 245, 246))
 
 
 class Column(msgspec.Struct, gc=False):
@@ -39,14 +38,15 @@ COLUMN = msgspec.json.Decoder(Column)
 
 class Reading(NamedTuple):
     """How a message's values are read: the server's time zone, whether TEXT that is not valid UTF-8 is
-    accepted (and kept as base64), whether the feed sends old values, and whether columns may lack their flags
-    (`_texts`).
+    accepted (and kept as base64), whether the feed sends old values, whether columns lack their flags
+    (`_texts`), and whether they may, which they do not where rows have an id.
     """
 
     zone: str
     is_loose: bool = False
     old_values: bool = True
     is_unflagged: bool = False
+    has_row_id: bool = False
 
 
 class ImagePlan(NamedTuple):
@@ -80,20 +80,19 @@ def _plan(
     types = {
         name: _type(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)
     }
-    handle = [
-        name
-        for name, (_, flags, marked) in zip(names, kinds, strict=True)
-        if marked or (flags or 0) & _HANDLE
-    ]
+    # not by their flags: the new architecture keeps those of before a statement that it does not send
+    handle = [name for name, (_, _, marked) in zip(names, kinds, strict=True) if marked]
     if reading.is_loose:
         families = {
             name: "loose text" if family == "base64 text" and name not in handle else family
             for name, family in families.items()
         }
     encoding = "ticdc-open" if reading.is_loose or any(code in _OPEN for code, _, _ in kinds) else "canonical"
-    if (reading.is_unflagged or _are_stale(kinds)) and (texts := _texts(names, kinds, handle)):
-        families |= {name: _UNFLAGGED[code] for name, code in texts.items()}
-        encoding = "ticdc-open-unflagged"
+    texts, is_of_bytes = _texts(names, kinds, handle)
+    is_stale = not reading.has_row_id and _are_stale(kinds)
+    if texts and (is_stale or (reading.is_unflagged and not is_of_bytes)):
+        families |= {name: (_TOLD if is_of_bytes else _UNFLAGGED)[code] for name, code in texts.items()}
+        encoding = "ticdc-open-unflagged/key=binary" if is_of_bytes else "ticdc-open-unflagged"
     converters = {
         name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS
     }
@@ -110,31 +109,33 @@ def _plan(
 
 def _texts(
     names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], handle: list[str]
-) -> dict[str, int]:
-    """The type codes of the columns whose flags alone would say whether they are text or bytes.
+) -> tuple[dict[str, int], bool]:
+    """The type codes of the columns whose flags alone would say whether they are text or bytes, and whether
+    one of the key is bytes.
 
     The new architecture keeps the flags of each partition until a DDL event has its id, which it has of one
     partition at most: in the others a column that was added or renamed has none, until a restart. So nothing
-    is read from such flags, and values are what they are in both readings, or told in both. A key can't be.
+    is read from such flags, and values are what they are in both readings, or told in both. A key can't be:
+    its flags are believed, and where it is bytes, all others are told in both.
     """
     texts = {
         name: (code, (flags or 0) & _BINARY)
         for name, (code, flags, _) in zip(names, kinds, strict=True)
         if code in _BINARY_WORDS and flags is not None
     }
-    if any(texts.get(name, (0, 0))[1] for name in handle):
-        return {}
-    return {name: code for name, (code, _) in texts.items() if name not in handle}
+    is_of_bytes = any(texts.get(name, (0, 0))[1] for name in handle)
+    return {name: code for name, (code, _) in texts.items() if name not in handle}, is_of_bytes
 
 
 def _are_stale(kinds: tuple[tuple[int, int | None, bool], ...]) -> bool:
-    """Whether a column has flags that none of its type has: a number, date or JSON without the binary one.
+    """Whether a column that is no key has no flags, as those have that are newer than the flags.
 
-    In the new architecture the changefeeds of one process keep the flags together. One that is behind a DDL
-    takes those of a new column away from the others, of any table. Where all new columns are strings nothing
-    tells it: 0 is what a NOT NULL text has.
+    In the new architecture the changefeeds of one process keep the flags together, and each process its own.
+    A changefeed that is behind a DDL takes those of a new column away from the others, of any table; of a
+    table that several processes send, one has the DDL event. A NOT NULL text has no flags either: both
+    readings are the same to it.
     """
-    return any(flags == 0 and code in _FLAGGED for code, flags, _ in kinds)
+    return any(flags == 0 and not marked for _, flags, marked in kinds)
 
 
 def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
@@ -317,9 +318,22 @@ def _unflagged_text(text: str) -> str | dict[str, str]:
         return text
 
 
-_UNFLAGGED = dict.fromkeys((15, 253, 254), "unflagged text") | dict.fromkeys(
-    (249, 250, 251, 252), "loose text"
-)
+def _told_text(text: str) -> dict[str, str]:
+    """Both readings, where it has two."""
+    try:
+        return {"text": text, "base64": base64_text(go_unquote(text))}
+    except ValueError:
+        return {"text": text}
+
+
+def _told_base64(text: str) -> dict[str, str]:
+    read = _loose_text(text)
+    return read if isinstance(read, dict) else {"text": read, "base64": text}
+
+
+_CHARS, _BLOBS = (15, 253, 254), (249, 250, 251, 252)
+_UNFLAGGED = dict.fromkeys(_CHARS, "unflagged text") | dict.fromkeys(_BLOBS, "loose text")
+_TOLD = dict.fromkeys(_CHARS, "told text") | dict.fromkeys(_BLOBS, "told base64")
 
 
 def _float(value: Any) -> float:
@@ -335,4 +349,6 @@ _CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
     "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
     "loose text": lambda _: _loose_text,
     "unflagged text": lambda _: _unflagged_text,
+    "told text": lambda _: _told_text,
+    "told base64": lambda _: _told_base64,
 }

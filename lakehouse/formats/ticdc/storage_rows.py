@@ -91,6 +91,7 @@ class _Plan(NamedTuple):
     key_names: tuple[str, ...]
     types: dict[str, str]
     nulls: tuple[Any, ...]
+    defaults: dict[str, bytes]
 
     @property
     def width(self) -> int:
@@ -140,6 +141,11 @@ def _plan(schema: bytes, virtual: bytes | None, named: frozenset[str], settings:
         key_names=tuple(sorted(column.column_name for column in columns if column.column_is_pk)),
         types=types,
         nulls=tuple(map(functools.partial(_null, settings), columns, families)),
+        defaults={
+            column.column_name: column.column_default.encode()
+            for column, family in zip(columns, families, strict=True)
+            if family == "binary" and isinstance(column.column_default, str)
+        },
     )
 
 
@@ -279,13 +285,18 @@ class _Reader(NamedTuple):
             return self._loose(values)
 
     def _loose(self, values: Row) -> Image:
-        """The row where text in it may be no UTF-8; what else can't be read is named."""
+        """The row where text in it may be no UTF-8, and bytes be a default as it is, which TiCDC before
+        6.5.9, 7.1.5 and 7.5.2 fills in; what else can't be read is named.
+        """
         image: Image = {}
         plan = self.plan
         for name, convert, value, null in zip(plan.names, plan.converters, values, plan.nulls, strict=True):
             try:
                 image[name] = null if value is None else convert(value)
             except ValueError:
+                if value is not None and value == plan.defaults.get(name):
+                    image[name] = base64_text(value)
+                    continue
                 if convert is not TEXT_CONVERTER or name in self.plan.key_names or value is None:
                     wanted = (
                         f"column {name}: expected a value of type {self.plan.types[name]}, got something else"

@@ -37,8 +37,8 @@ def of_open(events: list[tuple[dict[str, Any], Any]]) -> list[Message]:
     return [message([pair], "t", 0, offset) for offset, pair in enumerate(coded)]
 
 
-def open_row(handle: bool, a: int) -> tuple[dict[str, Any], Any]:
-    key = {"t": 3, "h": True, "f": 11, "v": 1} if handle else {"t": 3, "f": 1, "v": 1}
+def open_row(handle: bool, a: int, flags: int = 1) -> tuple[dict[str, Any], Any]:
+    key = {"t": 3, "h": True, "f": 11, "v": 1} if handle else {"t": 3, "f": flags, "v": 1}
     return {"t": 1}, {"u": {"id": key, "a": {"t": 3, "f": 65, "v": a}}}
 
 
@@ -51,6 +51,14 @@ def test_open_protocol_tells_a_handle_key_that_a_table_has_no_more(created: str,
     assert lacking("ticdc-open", of_open([create, open_row(False, 1), open_row(False, 2)])) == gone
     if gone:
         assert not lacking("ticdc-open", of_open([create, open_row(True, 1)]))
+
+
+def test_open_protocol_tells_it_though_flags_are_those_of_before() -> None:
+    """The new architecture forgets a table's flags where it sends a DDL event of it, and sends none here."""
+    create = {"t": 2}, {"q": PRIMARY, "t": 3}
+    rows = [open_row(True, 1), open_row(False, 2, flags=11), open_row(False, 3, flags=11)]
+
+    assert lacking("ticdc-open", of_open([create, *rows])) == {KEY_GONE}
 
 
 def test_a_unique_key_of_a_virtual_column_is_none_to_ticdc_and_another_one_is() -> None:

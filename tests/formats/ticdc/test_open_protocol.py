@@ -231,6 +231,42 @@ def test_columns_whose_flags_a_feed_beside_this_one_took_away_are_read_by_the_sc
     assert silver.tables(silver.reach)["d.t"] == [{"id": 1, **row}, {"id": 2, **row}]
 
 
+@pytest.mark.parametrize("partition", [{}, {"ptn": 81}])
+@pytest.mark.parametrize("key", [ID, {"t": 254, "h": True, "f": 11, "v": "\\x00abc"}])
+def test_new_strings_alone_whose_flags_are_lost_are_read_by_the_schema(
+    key: dict[str, Any], partition: dict[str, Any]
+) -> None:
+    id_type, id = ("INT", 1) if key is ID else ("BINARY(4)", "AGFiYw==")
+    create = f"CREATE TABLE t (id {id_type} PRIMARY KEY, o VARBINARY(9))"
+    added = "ALTER TABLE t ADD COLUMN (v VARBINARY(9), b BLOB, c CHAR(9), t TEXT)"
+    rows = [[(15, "abcd"), (252, "YWJj"), (254, "a\\b"), (252, "YQ==")]]
+    rows += [[(15, "\\x00\\\\"), (252, "/w=="), (254, "a\\q"), (252, "XA==")]]
+
+    def told(cells: list[tuple[int, str]], o: str) -> dict[str, Any]:
+        columns = {name: {"t": t, "f": 0, "v": v} for name, (t, v) in zip("vbct", cells, strict=True)}
+        return {"u": {"id": key, "o": {"t": 15, "f": 65, "v": o}, **columns}}
+
+    def read(row: dict[str, Any]) -> Any:
+        statements = [message({"q": q, "t": 3}, t=2, ts=TS - at) for at, q in ((2, create), (1, added))]
+        silver = Memory("ticdc-open").add([*statements, message(row, **partition)])
+        assert silver.dead == []
+        return silver.tables(silver.reach)["d.t"]
+
+    plain = {"id": id, "o": "YWJjZA==", "v": "YWJjZA==", "b": "YWJj", "c": "a\\b", "t": "a"}
+    odd = {"id": id, "o": "/w==", "v": "AFw=", "b": "/w==", "c": "a\\q", "t": "\\"}
+    assert [read(told(rows[0], "abcd")), read(told(rows[1], "\\xff"))] == [[plain], [odd]]
+
+
+def test_a_row_id_says_that_flags_are_right() -> None:
+    """The classic architecture has the flags of each row's own table."""
+    columns = {"id": ID, "c": {"t": 15, "f": 0, "v": "a"}}
+
+    assert [row({"u": columns}, rid=7).encoding, row({"u": columns}).encoding] == [
+        "canonical",
+        "ticdc-open-unflagged",
+    ]
+
+
 def test_columns_that_a_malformed_old_image_lost_are_not_made_up() -> None:
     """A column that became NULL is written without its name, and spills its members into `p`."""
     new = {

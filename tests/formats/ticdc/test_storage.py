@@ -430,6 +430,22 @@ def test_a_binary_default_that_ticdc_fills_in_itself_is_no_bytes_in_silence() ->
     assert isinstance(letter, DeadLetter) and (letter.code, letter.table) == ("value", "t")
 
 
+def test_a_binary_default_that_its_schema_file_tells_is_read() -> None:
+    columns = [{"ColumnName": "id", "ColumnType": "INT", "ColumnIsPk": "true"}]
+    columns += [{"ColumnName": "b", "ColumnType": "VARBINARY", "ColumnDefault": "no base64"}]
+    data = b'"D","t","d",1,"no base64"\r\n"D","t","d",2,"bm8="\r\n"D","t","d",3,"none at all"\r\n'
+
+    *deleted, letter = events_of(
+        file_message(data, schema={**SCHEMA, "TableColumns": columns}), {"protocol": "csv"}
+    )
+
+    assert [one.before for one in deleted if isinstance(one, RowChange)] == [
+        {"id": 1, "b": base64.b64encode(b"no base64").decode()},
+        {"id": 2, "b": "bm8="},
+    ]
+    assert isinstance(letter, DeadLetter) and letter.code == "value"
+
+
 ID, TEXT = SCHEMA["TableColumns"][:2]
 
 
