@@ -297,16 +297,28 @@ class _Walk:
         ]
         if len(files) < len(indexes) or {file.dispatcher for file in files} != known.keys():
             return False
-        if any(file.number - len(known[file.dispatcher]) > _FEW for file in files):
+        if any(
+            file.number - len(known[file.dispatcher]) > _FEW or self.began_again(file, known[file.dispatcher])
+            for file in files
+        ):
             return False
         self.here[folder] = set()
         for file, index in zip(files, indexes, strict=True):
             self.numbers(file, known[file.dispatcher], index)
         return True
 
+    def began_again(self, newest: DataFile, known: Mapping[int, str]) -> bool:
+        """Whether a writer may count from 1 anew, so that files which have landed are others now: it is below
+        the last one that has, or has written that one again.
+        """
+        last = max(known)
+        info = self.files.stat(known[last])
+        is_other = info is not None and self.landed.get(info.path) != (info.size, info.mtime)
+        return newest.number < last or is_other
+
     def numbers(self, newest: DataFile, known: Mapping[int, str], index: FileInfo) -> None:
-        """The files up to and beyond the index that have not landed, and the last one that has: a crash may
-        rewrite it. Of numbers of two widths (file-index-width was changed) both are looked for.
+        """The files up to and beyond the index that have not landed. Of numbers of two widths
+        (file-index-width was changed) both are looked for.
         """
         last, behind = max(known), len(newest.extension) + 1
         stem = f"{newest.folder}/CDC" + (f"_{newest.dispatcher}_" if newest.dispatcher else "")
@@ -322,7 +334,7 @@ class _Walk:
                 self.pending.append(max(paths))
             return info is not None
 
-        for number in sorted({*range(1, newest.number + 1)} - known.keys() | {last}):
+        for number in sorted({*range(1, newest.number + 1)} - known.keys()):
             look(number)
         number = max(newest.number, last) + 1
         while look(number):

@@ -230,6 +230,26 @@ def test_a_file_rewritten_after_a_crash_lands_again(tree: Tree) -> None:
     assert lander.paths() == []
 
 
+@pytest.mark.parametrize("before", (3, 40))
+def test_a_writer_that_begins_again_at_1_in_an_emptied_folder_is_read(tree: Tree, before: int) -> None:
+    """A changefeed that is created anew once its folder was emptied: paths are known, files are others."""
+    folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
+    for number in range(2, before + 1):
+        tree.put(f"{folder}/CDC{number:06}.csv")
+    tree.index(folder, f"CDC{before:06}.csv")
+    lander = Lander(tree, CSV)
+    lander.scan(sweep=True)
+    for path in [path for path in tree.files if path.startswith(folder)]:
+        del tree.files[path]
+    tree.now += 1000
+    for number in range(1, 6):
+        tree.put(f"{folder}/CDC{number:06}.csv", b"another row\n")
+    tree.index(folder, "CDC000005.csv")
+    tree.checkpoint(NOON - 3)
+
+    assert lander.paths() == [f"{folder}/CDC{number:06}.csv" for number in range(1, 6)]
+
+
 def test_a_new_dispatcher_in_a_folder_is_found(tree: Tree) -> None:
     folder = "d/u/5"
     tree.put(f"{folder}/CDC_11_000001.csv")

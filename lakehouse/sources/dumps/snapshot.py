@@ -91,8 +91,13 @@ def place_in(format: str, order: str, place: Place | None, name: str) -> RecordP
 def snapshot_messages(dump: Dump, place: RecordPlace, found: Found) -> Iterator[Message]:
     """The dump as messages of bronze, the same each time it is read; `found` tells what has been read."""
     found.tidb = bool(place.tso)
+    yield from messages(_records(dump, place, found), dump_incarnation(dump, place))
+
+
+def dump_incarnation(dump: Dump, place: RecordPlace) -> str:
+    """The incarnation of a dump's messages: by it a dump is known that was landed before."""
     told = [dump.path or "", dump.zone or "", *((info.path, info.size) for info in dump.files.paths())]
-    yield from messages(_records(dump, place, found), incarnation_of(place, told))
+    return incarnation_of(place, told)
 
 
 def _records(dump: Dump, place: RecordPlace, found: Found) -> Iterator[RowsRecord | TableRecord]:

@@ -173,6 +173,28 @@ def _gtids(owned: str) -> set[tuple[str, str]]:
     return found
 
 
+def identity_of(database: Asks, name: str) -> tuple[str, ...]:
+    """What tells the server behind a connection from another one; nothing at TiDB, whose servers show one
+    state.
+    """
+    if name == TiDbServer.name:
+        return ()
+    return tuple(map(text, database.ask("SELECT @@hostname, @@port, @@server_id")[0]))
+
+
+def refuse_another(known: tuple[str, ...], database: Asks, name: str) -> None:
+    """LakehouseError where a connection leads to another server than the one that is `known`: its rows are of
+    no place in that one's binlog.
+    """
+    found = identity_of(database, name)
+    if found != known:
+        raise LakehouseError(
+            f"database: expected one server behind its name, got {' '.join(known)} and {' '.join(found)} "
+            "(host, port, server id): places in their binlogs can't be compared; let `database:` name the "
+            "server whose binlog the feed reads"
+        )
+
+
 _SNAPSHOT_PLACE = "SHOW STATUS WHERE Variable_name IN ('Binlog_snapshot_file', 'Binlog_snapshot_position')"
 
 

@@ -22,7 +22,7 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
     """Begin a new epoch, above all before it, for everything that bronze lands from now on.
 
     With `restored_to` T the older changes above T are void; without it every table is incomplete until it is
-    snapshotted.
+    snapshotted. LakehouseError while tables are snapshotted or imported.
     """
     log, settings = opened(root, source)
     if restored_to is not None and settings.order != "tidb":
@@ -35,7 +35,8 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
         raise LakehouseError(
             f"--restored-to {restored_to}: expected a moment at or above silver's floor, {instant(floor)}"
         )
-    with layer_lock(log.spark, log.lake, source, ["silver"]):
+    # what a snapshot or an import has read of the former upstream would land as rows of the new epoch
+    with layer_lock(log.spark, log.lake, source, ["silver", "import"]):
         begun = begin_epoch(log.load(), bronze_ends(log.spark, log.lake, source), why, restored_to)
     places = [to_json(one) for one in begun.places]
     return {"source": source, "epoch": begun.epoch, "from": places, "restored_to": begun.restored_to}

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import Message, Position
+from lakehouse.events import SNAPSHOT_TOPIC, Message, Position
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.ops.records.operators import Epoch
@@ -21,8 +21,9 @@ from lakehouse.silver.binlog_servers import refuse_other_binlog
 from lakehouse.sources.dumps.files import DumpFiles, LocalDump
 from lakehouse.sources.dumps.metadata import given_place
 from lakehouse.sources.dumps.read import Dump, find_dump
-from lakehouse.sources.dumps.snapshot import Found, checked, place_in, snapshot_messages
+from lakehouse.sources.dumps.snapshot import Found, checked, dump_incarnation, place_in, snapshot_messages
 from lakehouse.sources.file_systems import FileInfo
+from lakehouse.spark.bronze.epochs import epoch_of, epochs_of
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.bronze.storage import SparkFiles, is_remote
 from lakehouse.spark.ops.lake_record import register
@@ -102,6 +103,7 @@ def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, A
         context = RunContext(log, progress)
         refuse_below_floors(log, place)
         refuse_other_server(log, place)
+        refuse_earlier_epoch(log, dump_incarnation(dump, place))
         warn_of_gap(log, place, progress)
         told = _Told(source.name, dump, found, progress)
         landed = land_snapshot(context, told.with_progress(snapshot_messages(dump, place, found)))
@@ -134,6 +136,19 @@ def refuse_other_server(log: OpsLog, place: Place) -> None:
     done, epoch = log.last(Done), max((one.epoch for one in log.all(Epoch)), default=0)
     if place.file and done is not None:
         refuse_other_binlog(log.source, done.servers, epoch, place.file)
+
+
+def refuse_earlier_epoch(log: OpsLog, incarnation: str) -> None:
+    """LakehouseError where records of the same dump have landed before the present epoch began: they are of
+    that time, and a table of which the rest lands now would lack their rows.
+    """
+    epochs = epochs_of(log)
+    began = epoch_of(epochs, (SNAPSHOT_TOPIC, incarnation, 0), 0)
+    if began < max((epoch for epoch, _ in epochs), default=0):
+        raise LakehouseError(
+            f"{log.source}: expected a dump that was taken since the epoch began, got one of which records "
+            "had landed before; take a new one"
+        )
 
 
 def warn_of_gap(log: OpsLog, place: Place, progress: Progress) -> None:

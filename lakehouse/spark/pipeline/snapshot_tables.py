@@ -4,7 +4,7 @@ bronze, from where silver and gold take them.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from lakehouse.sources.live.read import (
     mark_of,
     table_messages,
 )
-from lakehouse.sources.live.servers import Server, server_of
+from lakehouse.sources.live.servers import Server, identity_of, refuse_another, server_of
 from lakehouse.sources.live.tables import Listed, chosen, listed, without_temporary
 from lakehouse.sources.live.topic import KafkaFeed
 from lakehouse.sources.server_sql import is_tidb, version_of
@@ -111,8 +111,13 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
         feed = feed_of(source, log)
         server = found if feed is None else server_by_arrival(found, feed)
 
-        def connected() -> AbstractContextManager[Database]:
-            return connect(settings, (*SESSION, *server.session))
+        known = identity_of(held, server.name)
+
+        @contextmanager
+        def connected() -> Iterator[Database]:
+            with connect(settings, (*SESSION, *server.session)) as database:
+                refuse_another(known, database, server.name)
+                yield database
 
         with connected() as database:
             tables = _tables(log, source, database, asked)

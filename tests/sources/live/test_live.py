@@ -20,7 +20,15 @@ from lakehouse.sources.live.ahead import Connections, rows_held
 from lakehouse.sources.live.parallel import Pace, Progress, Workers
 from lakehouse.sources.live.prepared import xa_state
 from lakehouse.sources.live.read import Begun, Reading, mark_of, table_messages
-from lakehouse.sources.live.servers import MariaDbServer, Moment, MySqlServer, Server, server_of
+from lakehouse.sources.live.servers import (
+    MariaDbServer,
+    Moment,
+    MySqlServer,
+    Server,
+    identity_of,
+    refuse_another,
+    server_of,
+)
 from lakehouse.sources.live.tables import Listed, chosen, listed
 from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.support.busy_server import BusyServer, in_order
@@ -393,6 +401,19 @@ def test_tidb_is_read_at_the_tso_of_a_transaction_that_stays_open() -> None:
         "BEGIN",
         "SELECT @@tidb_current_ts",
     ]
+
+
+def test_a_name_that_leads_to_several_servers_is_refused() -> None:
+    """The second connection's rows would stand at a place of the first one's binlog."""
+    one = Scripted({"SELECT @@hostname": [(b"db-0", b"3306", b"1")]})
+    other = Scripted({"SELECT @@hostname": [(b"db-1", b"3306", b"2")]})
+    known = identity_of(one, "MySQL")
+
+    refuse_another(known, one, "MySQL")
+    with pytest.raises(LakehouseError, match=r"one server behind its name, got db-0 3306 1 and db-1 3306 2"):
+        refuse_another(known, other, "MySQL")
+    assert identity_of(one, "TiDB") == identity_of(other, "TiDB")
+    refuse_another(identity_of(one, "TiDB"), other, "TiDB")
 
 
 UUIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "0e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -12,10 +12,11 @@ from msgspec import UNSET
 
 from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
-from lakehouse.events import Message
+from lakehouse.events import SNAPSHOT_TOPIC, Message
 from lakehouse.formats.snapshot.records import Place as RecordPlace
-from lakehouse.ops.progress import BinlogNames, Servers
+from lakehouse.ops.progress import BinlogNames, NextOffset, Servers
 from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
 from lakehouse.sources.dumps.snapshot import Found, TableFound, checked, snapshot_messages
 from lakehouse.spark import limits
@@ -275,6 +276,27 @@ def test_a_dump_of_another_server_s_binlog_is_refused(
 
     with pytest.raises(LakehouseError, match=told) if refused else nullcontext():
         command.refuse_other_server(log, place)
+
+
+@pytest.mark.parametrize(
+    ("places", "refused"),
+    (
+        ([], False),
+        # all of it, or its first records, had landed when the epoch began
+        ([(SNAPSHOT_TOPIC, "a dump", 0, 1)], True),
+        ([(SNAPSHOT_TOPIC, "another dump", 0, 1), ("shop", "", 0, 7)], False),
+    ),
+)
+def test_a_dump_that_had_landed_in_part_is_not_gone_on_with_in_another_epoch(
+    places: list[tuple[str, str, int, int]], refused: bool
+) -> None:
+    """Its table would be complete without the rows of before."""
+    raised = Epoch(epoch=1, places=tuple(NextOffset(*one) for one in places), why="failover")
+    told = "a dump that was taken since the epoch began"
+
+    command.refuse_earlier_epoch(log_of(), "a dump")
+    with pytest.raises(LakehouseError, match=told) if refused else nullcontext():
+        command.refuse_earlier_epoch(log_of(raised), "a dump")
 
 
 def test_a_snapshot_before_anything_of_the_feed_has_arrived_is_told_as_a_gap() -> None:
