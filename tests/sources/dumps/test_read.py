@@ -332,6 +332,20 @@ def test_a_file_of_mysqldump_without_comments_that_is_cut_short_is_refused(tmp_p
     assert "the dump was cut short" in refused(cut)
 
 
+@pytest.mark.parametrize("sign", ["/*M!999999", "/*!999999"])
+def test_the_sandbox_line_of_mariadb_hides_nothing_behind_it(tmp_path: Path, sign: str) -> None:
+    """10.6.18, 10.11.8 and others of their day wrote it without the M. No server executes either."""
+    line = sign + "\\- enable the sandbox mode */ \n"
+    dump = line + MYSQLDUMP.replace("MySQL dump", "MariaDB dump") + CREATE
+    rows = "-- Dumping data for table `t`\nINSERT INTO `t` VALUES (1,'a',NULL);\n"
+    path = folder(tmp_path, d_dot_sql=dump + rows + COMPLETED) / "d.sql"
+    assert tables(path) == {("shop", "t"): [[b"1", b"a", None]]}
+
+    path.write_text(dump + rows)
+
+    assert "the dump was cut short" in refused(path)
+
+
 def test_a_table_whose_rows_were_left_out_is_not_taken_as_empty(tmp_path: Path) -> None:
     """As with --no-data and --ignore-table-data; of general_log nobody dumps the rows."""
     empty = "-- Dumping data for table `t`\n"
