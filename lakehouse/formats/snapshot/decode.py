@@ -16,6 +16,7 @@ Outcomes: those above, DeadLetter for a row that can't be read, DecodeError for 
 """
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from lakehouse.errors import DecodeError
@@ -49,6 +50,7 @@ _BELOW = -1
 _FLAGS = ("snapshot", SNAPSHOT_FLAG)
 _LIVE = (*_FLAGS, INCREMENTAL)
 _PART = ("snapshot", INCREMENTAL)
+_PRINTED_VECTOR = re.compile(rb"\[[-+.,\deE ]*\]")
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -216,5 +218,5 @@ def _text(cell: bytes, charset: str) -> str | dict[str, str]:
 
 
 def _vector(cell: bytes) -> str:
-    """As MySQL and MariaDB store it, or as TiDB prints it."""
-    return cell.decode() if cell[:1] == b"[" else vector_text(bytes_vector(cell))
+    """As MySQL and MariaDB store it, or as TiDB prints it. A bracket may be a number's first byte, too."""
+    return cell.decode() if _PRINTED_VECTOR.fullmatch(cell) else vector_text(bytes_vector(cell))

@@ -91,6 +91,21 @@ def test_the_servers_text_becomes_canonical_values() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("cell", "vector"),
+    [
+        (b"[\xcc\x80?\x00\x00\x00@", "[1.0062364,2]"),
+        (b"[\x00\x00?\x00\x00\x00@", "[0.5000054,2]"),
+        (b"[]", "[]"),
+        (b"[1.5,-2e-7]", "[1.5,-2e-7]"),
+    ],
+)
+def test_a_vector_whose_first_byte_is_a_bracket_is_none_that_was_printed(cell: bytes, vector: str) -> None:
+    (row, _) = events(told(CREATE, [CELLS | {"vec": cell}], Place(tso=TSO)))
+
+    assert row.after["vec"] == vector
+
+
 def test_a_snapshot_joins_a_source_of_any_format() -> None:
     record = told(CREATE, [CELLS], Place(tso=TSO))
     for format_ in FORMATS:
