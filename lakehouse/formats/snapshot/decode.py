@@ -205,7 +205,9 @@ def converter(column: TextColumn, charset: str | None, zone: str) -> Convert:
             return _vector
         case "timestamp":
             return lambda cell: timestamp_utc(cell.decode(), zone)
-        case "decimal" | "date" | "datetime" | "time":
+        case "decimal":
+            return _decimal
+        case "date" | "datetime" | "time":
             return bytes.decode
     form = normal_form(kind) if kind.family == "text" else None
     text = functools.partial(_text, charset=charset or column.charset or "utf8mb4")
@@ -215,6 +217,15 @@ def converter(column: TextColumn, charset: str | None, zone: str) -> Convert:
 def _text(cell: bytes, charset: str) -> str | dict[str, str]:
     found = decode_text(cell, charset)
     return {"base64": base64_text(cell)} if found is None else found
+
+
+def _decimal(cell: bytes) -> str:
+    """Without the zeros in front that ZEROFILL has printed, which no feed tells: a key would be another."""
+    text = cell.decode()
+    if text[:1] != "0" or text[1:2] in ("", "."):
+        return text
+    digits = text.lstrip("0")
+    return digits if digits[:1].isdecimal() else f"0{digits}"
 
 
 def _vector(cell: bytes) -> str:

@@ -106,6 +106,26 @@ def test_a_vector_whose_first_byte_is_a_bracket_is_none_that_was_printed(cell: b
     assert row.after["vec"] == vector
 
 
+@pytest.mark.parametrize(
+    ("scale", "cell", "value"),
+    [
+        (0, b"0000000012", "12"),
+        (0, b"0000000000", "0"),
+        (0, b"0", "0"),
+        (2, b"00000000.50", "0.50"),
+        (2, b"00000012.50", "12.50"),
+        (2, b"0.50", "0.50"),
+        (2, b"-0.50", "-0.50"),
+    ],
+)
+def test_a_decimal_has_no_zeros_in_front_as_in_a_feed(scale: int, cell: bytes, value: str) -> None:
+    sql = f"CREATE TABLE `t` (`d` decimal(10,{scale}) unsigned zerofill NOT NULL, PRIMARY KEY (`d`))"
+
+    (row, _) = events(told(sql, [{"d": cell}], Place(tso=TSO)))
+
+    assert (row.key, row.after) == ((value,), {"d": value})
+
+
 def test_a_snapshot_joins_a_source_of_any_format() -> None:
     record = told(CREATE, [CELLS], Place(tso=TSO))
     for format_ in FORMATS:
