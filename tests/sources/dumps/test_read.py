@@ -407,6 +407,26 @@ def test_the_rows_of_a_database_that_is_called_checkpoint_are_read(tmp_path: Pat
     assert len(tables(path)["checkpoints", "t"]) == 3
 
 
+@pytest.mark.parametrize("name", ["p%2E1-placement-policy-create", "all-schema-create-tablespace"])
+def test_what_belongs_to_no_database_is_passed_over(tmp_path: Path, name: str) -> None:
+    path = dumpling(tmp_path / "dump")
+    expected = tables(path)
+    (path / f"{name}.sql").write_text("CREATE PLACEMENT POLICY `p.1` FOLLOWERS=4;\n")
+
+    assert tables(path) == expected
+
+
+def test_a_comment_about_a_sequence_makes_none_of_a_table(tmp_path: Path) -> None:
+    path = dumpling(tmp_path / "dump")
+    expected = tables(path)
+    sequence = "CREATE TABLE `s` (\n  `next` bigint NOT NULL\n) ENGINE=InnoDB SEQUENCE=1 COMMENT='x';\n"
+    (path / "shop.s-schema.sql").write_text(sequence)
+    with_comment = CREATE.replace("utf8mb4_bin;", "utf8mb4_bin COMMENT='sequence=1';")
+    (path / "shop.t-schema.sql").write_text(HEAD + with_comment)
+
+    assert tables(path) == expected
+
+
 def test_the_rows_of_a_table_whose_name_ends_in_schema_are_not_passed_over(tmp_path: Path) -> None:
     """mydumper 0.10 names its one file of rows as another table's schema."""
     path = dumpling(tmp_path / "dump")
