@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
@@ -15,6 +16,7 @@ from lakehouse.formats.assemble import assembled
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.encode import CHUNK_ROWS, TableChunks, incarnation_of, messages
 from lakehouse.formats.snapshot.records import PartRecord, Place, RowsRecord, TextColumn, encode
+from tests.support.debezium_records import message, row
 from tests.support.engine import Memory
 
 TSO = 449583647234560001
@@ -322,6 +324,26 @@ def test_two_tables_that_are_settled_at_one_place_are_told_apart() -> None:
     found = {name[1]: lineage.unsettled for name, lineage in silver.lineages().live(last).items()}
     stretch = {(0, 1, 100, 0, 0, 0): (0, 2, 4, 0, 0, 0)}
     assert found == {"t": stretch, "u": stretch}
+
+
+@pytest.mark.parametrize("server", ["mysql", "mariadb"])
+def test_a_document_is_the_row_of_a_snapshot_however_the_stream_writes_it(server: str) -> None:
+    """MySQL stores no text; MariaDB does, and logs it (T29)."""
+    sql = "CREATE TABLE `t` (`a` int, `j` json)"
+    place, written = Place(file="mysql-bin.000012", offset=157), '{"bb":[1,"é"],"a":1.50}'
+    shown = '{"a": 1.50, "bb": [1, "é"]}' if server == "mysql" else written
+    images = [{"a": number, "j": written} for number in (1, 2, 3)]
+    silver = Memory("debezium", {"server": server}, tidb=False)
+    silver.add(told(sql, [{"a": b"1", "j": shown.encode()}, {"a": b"2", "j": shown.encode()}], place))
+
+    delete = row("d", images[0], None, db="shop", pos=200)
+    update = row("u", *images[1:], db="shop", pos=300)
+    silver.add(
+        structs.replace(message(one), offset=one["source"]["pos"], epoch=0) for one in (delete, update)
+    )
+
+    assert silver.tables((0, 13, 0, 0, 0, 0)) == {"shop.t": [{"a": 3, "j": shown}]}
+    assert not silver.problems
 
 
 @pytest.mark.parametrize(
