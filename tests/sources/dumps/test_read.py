@@ -130,6 +130,24 @@ def test_the_text_of_mydumper_is_as_each_column_stores_it(tmp_path: Path) -> Non
     assert [(row.database, row.after) for row in rows] == [("d b", {"a": "é", "b": "é"})]
 
 
+def test_mydumper_has_latin1_of_a_tidb_in_utf8(tmp_path: Path) -> None:
+    create = "CREATE TABLE `t` (`a` varchar(9) CHARACTER SET latin1, `g` varchar(9) CHARACTER SET gbk);"
+    path = folder(
+        tmp_path,
+        metadata=DUMPLING,
+        d_dot_t__schema_dot_sql=HEAD + create,
+        d_dot_t_dot_00000_dot_sql=HEAD.encode()
+        + b"INSERT INTO `t` VALUES\n('"
+        + "é€".encode()
+        + b"','\xd6\xd0');\n",
+    )
+    dump = find_dump(LocalDump(path))
+    place = place_in("ticdc-open", "tidb", dump.place, "shop")
+    events = [e for m in snapshot_messages(dump, place, Found()) for e in decode_message("ticdc-open", m, {})]
+
+    assert [row.after for row in events if isinstance(row, RowChange)] == [{"a": "é€", "g": "中"}]
+
+
 def test_one_file_of_mysqldump(tmp_path: Path) -> None:
     rows = "INSERT INTO `t` (`id`, `v`) VALUES (1,'x');\nINSERT INTO `t` (`id`, `v`) VALUES (2,NULL);\n"
     view = "/*!50001 CREATE VIEW `v` AS SELECT \n 1 AS `id`*/;\n"
