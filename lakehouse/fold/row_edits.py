@@ -25,6 +25,7 @@ from lakehouse.events import (
 from lakehouse.fold.continuity import Claim, Form, form_of
 from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
+from lakehouse.values.mysql_json import as_printed
 
 Key = tuple[Any, ...]
 PUT, PATCH, DELETE, REFUSE = "put", "patch", "delete", "refuse"
@@ -136,6 +137,7 @@ class ChangeReader:
         steps = (one for one in lineage.steps[1:] if any(isinstance(effect, Clear) for effect in one.effects))
         self._emptied = {one.position[:4] for one in (lineage.steps[0], *steps)}
         self._ends_of_snapshots: set[tuple[tuple[int, ...], str]] = set()
+        self._documents = _documents(lineage, target, upstream, ids)
         self._carriers: dict[tuple[int, str], Carrier] = {}
         self._forms: dict[tuple[int, str], Form] = {}
 
@@ -147,9 +149,9 @@ class ChangeReader:
         applied = cleared = 0
         for change in changes:
             carrier = self._carrier(self._step_at(change.position), change.encoding)
-            before = None if change.before is None else carrier(change.before)
+            before = self._carried(carrier, change.before)
             carrier.nulls.clear()
-            after = None if change.after is None else carrier(change.after)
+            after = self._carried(carrier, change.after)
             if carrier.unknown:
                 unknown = {**dict.fromkeys(carrier.take_unknown(), change.position), **unknown}
             if carrier.lost:
@@ -177,6 +179,14 @@ class ChangeReader:
             if self._claims:
                 self._claim(edits, change)
         return Edits(edits, unknown, frozenset(problems), applied, cleared=cleared)
+
+    def _carried(self, carrier: Carrier, image: dict[str, Any] | None) -> Row | None:
+        row = None if image is None else carrier(image)
+        if row is not None:
+            for column_id in self._documents:
+                if column_id in row:
+                    row[column_id] = as_printed(row[column_id])
+        return row
 
     def _is_beside_stream(self, change: Change) -> bool:
         """Whether a row comes of a snapshot that was taken while changes were streamed: one that has not
@@ -274,6 +284,17 @@ class ChangeReader:
             edits.append(RowEdit(position, kind, after, op, time=time))
         else:
             edits.append(RowEdit(position, kind, after, op, before=was, time=time))
+
+
+def _documents(lineage: Lineage, target: int, upstream: Upstream, ids: tuple[int, ...]) -> tuple[int, ...]:
+    """The JSON columns of a table whose rows are told apart by their images. A document of MySQL's has a text
+    in the stream and another one in a snapshot, for each producer writes it in its way; other servers keep
+    the text.
+    """
+    if ids or upstream.server != "mysql":
+        return ()
+    columns = lineage.steps[target].schema.columns
+    return tuple(column.id for column in columns if column.type.family == "json")
 
 
 def claim_of(edit: RowEdit, flags: tuple[str, ...], form: Form, *, inserts: bool) -> Claim:

@@ -19,6 +19,7 @@ import re
 import struct
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL, _INT16, _UINT16, _INT32, _UINT32 = range(
@@ -227,6 +228,14 @@ def printed(text: str) -> str:
         text, object_pairs_hook=_Members, parse_float=_Number, parse_int=_Number, parse_constant=_refused
     )
     return _printed(read)
+
+
+def as_printed(value: Any) -> Any:
+    """The same of any value: what is no document stays as it is."""
+    try:
+        return printed(value) if type(value) is str else value
+    except (ValueError, RecursionError):
+        return value
 
 
 def stored(text: str) -> str:

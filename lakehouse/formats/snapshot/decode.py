@@ -16,6 +16,7 @@ Outcomes: those above, DeadLetter for a row that can't be read, DecodeError for 
 """
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from lakehouse.errors import DecodeError
@@ -49,6 +50,7 @@ _BELOW = -1
 _FLAGS = ("snapshot", SNAPSHOT_FLAG)
 _LIVE = (*_FLAGS, INCREMENTAL)
 _PART = ("snapshot", INCREMENTAL)
+_PRINTED_VECTOR = re.compile(rb"\[[-+.,\deE ]*\]")
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -203,7 +205,9 @@ def converter(column: TextColumn, charset: str | None, zone: str) -> Convert:
             return _vector
         case "timestamp":
             return lambda cell: timestamp_utc(cell.decode(), zone)
-        case "decimal" | "date" | "datetime" | "time":
+        case "decimal":
+            return _decimal
+        case "date" | "datetime" | "time":
             return bytes.decode
     form = normal_form(kind) if kind.family == "text" else None
     text = functools.partial(_text, charset=charset or column.charset or "utf8mb4")
@@ -215,6 +219,15 @@ def _text(cell: bytes, charset: str) -> str | dict[str, str]:
     return {"base64": base64_text(cell)} if found is None else found
 
 
+def _decimal(cell: bytes) -> str:
+    """Without the zeros in front that ZEROFILL has printed, which no feed tells: a key would be another."""
+    text = cell.decode()
+    if text[:1] != "0" or text[1:2] in ("", "."):
+        return text
+    digits = text.lstrip("0")
+    return digits if digits[:1].isdecimal() else f"0{digits}"
+
+
 def _vector(cell: bytes) -> str:
-    """As MySQL and MariaDB store it, or as TiDB prints it."""
-    return cell.decode() if cell[:1] == b"[" else vector_text(bytes_vector(cell))
+    """As MySQL and MariaDB store it, or as TiDB prints it. A bracket may be a number's first byte, too."""
+    return cell.decode() if _PRINTED_VECTOR.fullmatch(cell) else vector_text(bytes_vector(cell))

@@ -18,6 +18,12 @@ from lakehouse.sources.file_systems import FileInfo, LocalFiles
 _SUFFIX = re.compile(
     r"(?P<stem>.+?)\.(?P<kind>sql|csv|dat)(?:\.(?P<packed>gz|zst|zstd|snappy|lz4|xz|bz2))?", re.S
 )
+# views and the like, TiDB's placement policies and MySQL's tablespaces. What has a dot is of a table, which
+# may be one of a database `checkpoint`
+_OTHER = re.compile(
+    r"-schema-(?:view|triggers|post|sequence)$"
+    r"|^(?:-?checkpoint[^.]*|[^.]*-placement-policy-create|all-schema-create-tablespace)$"
+)
 # what mydumper calls a database or table by whose name can't be a file's
 _STAND_IN = re.compile(r"mydumper_\d+\.")
 # packed bytes that are decompressed at once: of rows that are all alike, Zstandard makes 30,000 times as many
@@ -115,8 +121,7 @@ def classify(path: str) -> SqlFile | None:
     for suffix, role in (("-schema-create", "database"), ("-schema", "schema")):
         if stem.endswith(suffix):
             return SqlFile(path, role, stem.removesuffix(suffix), found["kind"])
-    # what has a dot is of a table, which may be one of a database `checkpoint`
-    if re.search(r"-schema-(?:view|triggers|post|sequence)$|^-?checkpoint[^.]*$", stem):
+    if _OTHER.search(stem):
         return SqlFile(path, "other", re.sub(r"-schema-[a-z]+$", "", stem), found["kind"])
     return SqlFile(path, "data", stem, found["kind"])
 

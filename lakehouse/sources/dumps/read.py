@@ -47,7 +47,8 @@ _CREATE_TABLE = re.compile(rb"CREATE\s+TABLE\b", re.I)
 _CREATE_DATABASE = re.compile(
     rb"CREATE\s+DATABASE\s+(?:/\*.*?\*/\s*|IF\s+NOT\s+EXISTS\s+)*(`(?:[^`]|``)+`|[\w$]+)", re.I | re.S
 )
-_IS_SEQUENCE = re.compile(r"\)[^)]*\bSEQUENCE\s*=\s*1\b[^)]*$", re.I)
+# in a table's comment it would stand behind a quote
+_IS_SEQUENCE = re.compile(r"^\)[^'\"\n]*\bSEQUENCE\s*=\s*1\b", re.I | re.M)
 # Dumpling reads text as utf8mb4, whatever its files say; its numbers are longer than mydumper's
 _OF_DUMPLING = re.compile(r"\.\d{9,}$")
 

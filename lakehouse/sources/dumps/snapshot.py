@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
@@ -106,11 +106,22 @@ def _records(dump: Dump, place: RecordPlace, found: Found) -> Iterator[RowsRecor
     for event in checked(dump, found):
         match event:
             case TableBegins(name, create, schema):
-                chunks = TableChunks(place, name, schema)
+                chunks = TableChunks(place, name, _latin1_as_utf8(schema) if found.tidb else schema)
             case Rows(columns, rows, charset, zone) if chunks is not None:
                 yield from chunks.add(columns, rows, charset, zone)
             case TableEnds() if chunks is not None:
                 yield from chunks.end(create, rounded=found.tables[-1].rounded)
+
+
+def _latin1_as_utf8(schema: TableSchema) -> TableSchema:
+    """The columns as a TiDB has their text, where it is told as it is stored: latin1 is UTF-8 there, with any
+    character.
+    """
+    columns = (
+        replace(one, type=replace(one.type, charset="utf8mb4")) if one.type.charset == "latin1" else one
+        for one in schema.columns
+    )
+    return replace(schema, columns=tuple(columns))
 
 
 def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:

@@ -27,7 +27,7 @@ _ONE_NAME = re.compile(_NAME)
 _LINE_BEGUN = re.compile(rb"[^\n]*+\Z")
 _DELIMITER = re.compile(rb"DELIMITER[ \t]++([^\n]*+)\n", re.I)
 _BACK = re.compile(rb"^DELIMITER[ \t]++;[ \t]*+\r?\n", re.I | re.M)
-_PLAIN_COMMENT = re.compile(rb"/\*(?!!|M!(?!9{6})|T!).*?\*/[ \t]*+;?", re.S)
+_PLAIN_COMMENT = re.compile(rb"/\*(?!M?!(?!9{6})|T!).*?\*/[ \t]*+;?", re.S)
 # in a comment that servers execute, `*/` may stand in quotes: it is read like any other text
 _ANY = re.compile(
     rb"((?:[^;'\"`/]++|'(?:[^'\\]++|\\.|'')*+'|\"(?:[^\"\\]++|\\.|\"\")*+\"|`(?:[^`]++|``)*+`"

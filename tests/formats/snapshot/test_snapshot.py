@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
@@ -15,6 +16,7 @@ from lakehouse.formats.assemble import assembled
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.encode import CHUNK_ROWS, TableChunks, incarnation_of, messages
 from lakehouse.formats.snapshot.records import PartRecord, Place, RowsRecord, TextColumn, encode
+from tests.support.debezium_records import message, row
 from tests.support.engine import Memory
 
 TSO = 449583647234560001
@@ -89,6 +91,41 @@ def test_the_servers_text_becomes_canonical_values() -> None:
     assert table == SchemaChange(
         "table", "shop", "t", commit_ts=TSO, position=(0, TSO, 3, 0, 0, 0), ddl=CREATE, index=0
     )
+
+
+@pytest.mark.parametrize(
+    ("cell", "vector"),
+    [
+        (b"[\xcc\x80?\x00\x00\x00@", "[1.0062364,2]"),
+        (b"[\x00\x00?\x00\x00\x00@", "[0.5000054,2]"),
+        (b"[]", "[]"),
+        (b"[1.5,-2e-7]", "[1.5,-2e-7]"),
+    ],
+)
+def test_a_vector_whose_first_byte_is_a_bracket_is_none_that_was_printed(cell: bytes, vector: str) -> None:
+    (row, _) = events(told(CREATE, [CELLS | {"vec": cell}], Place(tso=TSO)))
+
+    assert row.after["vec"] == vector
+
+
+@pytest.mark.parametrize(
+    ("scale", "cell", "value"),
+    [
+        (0, b"0000000012", "12"),
+        (0, b"0000000000", "0"),
+        (0, b"0", "0"),
+        (2, b"00000000.50", "0.50"),
+        (2, b"00000012.50", "12.50"),
+        (2, b"0.50", "0.50"),
+        (2, b"-0.50", "-0.50"),
+    ],
+)
+def test_a_decimal_has_no_zeros_in_front_as_in_a_feed(scale: int, cell: bytes, value: str) -> None:
+    sql = f"CREATE TABLE `t` (`d` decimal(10,{scale}) unsigned zerofill NOT NULL, PRIMARY KEY (`d`))"
+
+    (row, _) = events(told(sql, [{"d": cell}], Place(tso=TSO)))
+
+    assert (row.key, row.after) == ((value,), {"d": value})
 
 
 def test_a_snapshot_joins_a_source_of_any_format() -> None:
@@ -287,6 +324,26 @@ def test_two_tables_that_are_settled_at_one_place_are_told_apart() -> None:
     found = {name[1]: lineage.unsettled for name, lineage in silver.lineages().live(last).items()}
     stretch = {(0, 1, 100, 0, 0, 0): (0, 2, 4, 0, 0, 0)}
     assert found == {"t": stretch, "u": stretch}
+
+
+@pytest.mark.parametrize("server", ["mysql", "mariadb"])
+def test_a_document_is_the_row_of_a_snapshot_however_the_stream_writes_it(server: str) -> None:
+    """MySQL stores no text; MariaDB does, and logs it (T29)."""
+    sql = "CREATE TABLE `t` (`a` int, `j` json)"
+    place, written = Place(file="mysql-bin.000012", offset=157), '{"bb":[1,"é"],"a":1.50}'
+    shown = '{"a": 1.50, "bb": [1, "é"]}' if server == "mysql" else written
+    images = [{"a": number, "j": written} for number in (1, 2, 3)]
+    silver = Memory("debezium", {"server": server}, tidb=False)
+    silver.add(told(sql, [{"a": b"1", "j": shown.encode()}, {"a": b"2", "j": shown.encode()}], place))
+
+    delete = row("d", images[0], None, db="shop", pos=200)
+    update = row("u", *images[1:], db="shop", pos=300)
+    silver.add(
+        structs.replace(message(one), offset=one["source"]["pos"], epoch=0) for one in (delete, update)
+    )
+
+    assert silver.tables((0, 13, 0, 0, 0, 0)) == {"shop.t": [{"a": 3, "j": shown}]}
+    assert not silver.problems
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,24 @@ def test_the_text_of_mydumper_is_as_each_column_stores_it(tmp_path: Path) -> Non
     assert [(row.database, row.after) for row in rows] == [("d b", {"a": "é", "b": "é"})]
 
 
+def test_mydumper_has_latin1_of_a_tidb_in_utf8(tmp_path: Path) -> None:
+    create = "CREATE TABLE `t` (`a` varchar(9) CHARACTER SET latin1, `g` varchar(9) CHARACTER SET gbk);"
+    path = folder(
+        tmp_path,
+        metadata=DUMPLING,
+        d_dot_t__schema_dot_sql=HEAD + create,
+        d_dot_t_dot_00000_dot_sql=HEAD.encode()
+        + b"INSERT INTO `t` VALUES\n('"
+        + "é€".encode()
+        + b"','\xd6\xd0');\n",
+    )
+    dump = find_dump(LocalDump(path))
+    place = place_in("ticdc-open", "tidb", dump.place, "shop")
+    events = [e for m in snapshot_messages(dump, place, Found()) for e in decode_message("ticdc-open", m, {})]
+
+    assert [row.after for row in events if isinstance(row, RowChange)] == [{"a": "é€", "g": "中"}]
+
+
 def test_one_file_of_mysqldump(tmp_path: Path) -> None:
     rows = "INSERT INTO `t` (`id`, `v`) VALUES (1,'x');\nINSERT INTO `t` (`id`, `v`) VALUES (2,NULL);\n"
     view = "/*!50001 CREATE VIEW `v` AS SELECT \n 1 AS `id`*/;\n"
@@ -332,6 +350,20 @@ def test_a_file_of_mysqldump_without_comments_that_is_cut_short_is_refused(tmp_p
     assert "the dump was cut short" in refused(cut)
 
 
+@pytest.mark.parametrize("sign", ["/*M!999999", "/*!999999"])
+def test_the_sandbox_line_of_mariadb_hides_nothing_behind_it(tmp_path: Path, sign: str) -> None:
+    """10.6.18, 10.11.8 and others of their day wrote it without the M. No server executes either."""
+    line = sign + "\\- enable the sandbox mode */ \n"
+    dump = line + MYSQLDUMP.replace("MySQL dump", "MariaDB dump") + CREATE
+    rows = "-- Dumping data for table `t`\nINSERT INTO `t` VALUES (1,'a',NULL);\n"
+    path = folder(tmp_path, d_dot_sql=dump + rows + COMPLETED) / "d.sql"
+    assert tables(path) == {("shop", "t"): [[b"1", b"a", None]]}
+
+    path.write_text(dump + rows)
+
+    assert "the dump was cut short" in refused(path)
+
+
 def test_a_table_whose_rows_were_left_out_is_not_taken_as_empty(tmp_path: Path) -> None:
     """As with --no-data and --ignore-table-data; of general_log nobody dumps the rows."""
     empty = "-- Dumping data for table `t`\n"
@@ -391,6 +423,26 @@ def test_the_rows_of_a_database_that_is_called_checkpoint_are_read(tmp_path: Pat
     (path / "checkpoint").write_text("{}")
 
     assert len(tables(path)["checkpoints", "t"]) == 3
+
+
+@pytest.mark.parametrize("name", ["p%2E1-placement-policy-create", "all-schema-create-tablespace"])
+def test_what_belongs_to_no_database_is_passed_over(tmp_path: Path, name: str) -> None:
+    path = dumpling(tmp_path / "dump")
+    expected = tables(path)
+    (path / f"{name}.sql").write_text("CREATE PLACEMENT POLICY `p.1` FOLLOWERS=4;\n")
+
+    assert tables(path) == expected
+
+
+def test_a_comment_about_a_sequence_makes_none_of_a_table(tmp_path: Path) -> None:
+    path = dumpling(tmp_path / "dump")
+    expected = tables(path)
+    sequence = "CREATE TABLE `s` (\n  `next` bigint NOT NULL\n) ENGINE=InnoDB SEQUENCE=1 COMMENT='x';\n"
+    (path / "shop.s-schema.sql").write_text(sequence)
+    with_comment = CREATE.replace("utf8mb4_bin;", "utf8mb4_bin COMMENT='sequence=1';")
+    (path / "shop.t-schema.sql").write_text(HEAD + with_comment)
+
+    assert tables(path) == expected
 
 
 def test_the_rows_of_a_table_whose_name_ends_in_schema_are_not_passed_over(tmp_path: Path) -> None:
