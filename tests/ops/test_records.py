@@ -48,6 +48,7 @@ NEWER = {
     "Manifest.disproved",
     "Manifest.silver_rows",
     "Manifest.bronze",
+    "Manifest.dismissals",
     "TableEntry.changes",
     "TableSize.rows",
     "Done.short",

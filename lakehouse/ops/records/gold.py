@@ -96,6 +96,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     disproved          the tables with changes that came after a watermark had passed them
     silver_rows        how many rows silver's changes are to have up to `batch`
     bronze             how many rows bronze is to have, and how many of them silver has read up to `batch`
+    dismissals         how many dismissals by operators its run had read
     """
 
     kind: ClassVar[str] = "manifest"
@@ -115,6 +116,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     disproved: tuple[Disproved, ...] | UnsetType = UNSET
     silver_rows: int | UnsetType = UNSET
     bronze: BronzeRows | UnsetType = UNSET
+    dismissals: int | UnsetType = UNSET
 
     def position_of(self, entry: TableEntry) -> Position:
         """Up to where a table's changes are in it: a table that is behind stands before the watermark."""

@@ -54,18 +54,22 @@ class SilverRows(NamedTuple):
 
 
 class Reconciled(NamedTuple):
-    """What bronze and silver are to have from now on, and what they lack, in words."""
+    """What bronze and silver are to have from now on, and what they lack, in words; and how many dismissals
+    of operators that takes into account.
+    """
 
     silver_rows: int
     bronze: BronzeRows
     losses: tuple[str, ...]
+    dismissals: int
 
 
 def reconciled(log: OpsLog, last: Manifest | None, done: Done) -> Reconciled:
     """Bronze and silver held against each other, since the last manifest."""
     silver, bronze = silver_rows(log, last, done), bronze_rows(log, last, done)
     short = tuple(shortfall_text(one) for one in open_shortfalls(log))
-    return Reconciled(silver.expected, bronze, (*bronze.losses, *silver.losses, *short))
+    losses = (*bronze.losses, *silver.losses, *short)
+    return Reconciled(silver.expected, bronze, losses, len(log.all(Dismissed)))
 
 
 # --- silver
@@ -153,7 +157,12 @@ def _without_bronze(known: BronzeRows | None) -> BronzeRows:
 
 
 def is_dismissed(log: OpsLog) -> bool:
-    """Whether an operator has dismissed what was lost since the last manifest."""
+    """Whether an operator has dismissed what was lost since the last manifest: by a dismissal that its run
+    had not read. One of an older lakehouse does not say which it had: the later ones count.
+    """
+    last = log.last(Manifest)
+    if last is not None and last.dismissals is not UNSET:
+        return any(one.code in (None, LOST) for one in log.all(Dismissed)[last.dismissals :])
     for one in reversed(log.records):
         if isinstance(one.record, Manifest):
             return False

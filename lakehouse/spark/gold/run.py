@@ -217,6 +217,7 @@ def manifest_of(
         disproved=late or UNSET,
         silver_rows=layers.silver_rows,
         bronze=layers.bronze,
+        dismissals=layers.dismissals,
     )
 
 

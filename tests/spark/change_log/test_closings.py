@@ -10,6 +10,7 @@ from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.silver import Closing, Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.change_log.dead_letters import closings, open_losses, open_shortfalls
+from lakehouse.spark.change_log.reconcile import is_dismissed
 from lakehouse.spark.gold import run
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.operations.rebuild import shortfalls_given_up
@@ -104,3 +105,17 @@ def test_a_batch_that_refuses_changes_below_a_floor_closes_no_letters(
     )
 
     assert done.requeued == closes
+
+
+def test_a_loss_that_is_dismissed_while_gold_runs_is_dismissed_for_its_next_run() -> None:
+    """The run, which began before, adds its manifest behind the operator's word."""
+    first = replace(manifest(), dismissals=0)
+    meanwhile = replace(manifest(batch=2), dismissals=0)
+    heard = replace(manifest(batch=3), dismissals=1)
+
+    assert not is_dismissed(log_of(first))
+    assert is_dismissed(log_of(first, GIVEN_UP))
+    assert is_dismissed(log_of(first, GIVEN_UP, meanwhile))
+    assert not is_dismissed(log_of(first, GIVEN_UP, meanwhile, heard))
+    assert not is_dismissed(log_of(first, replace(GIVEN_UP, code="schema"), meanwhile))
+    assert not is_dismissed(log_of(manifest(), GIVEN_UP, manifest(batch=2))), "of an older lakehouse"
