@@ -18,6 +18,7 @@ from lakehouse.events import Image, Message
 from lakehouse.formats.open_frames import framed
 from lakehouse.formats.proto import canal_pb2
 from tests.support.encode_open import go_quote
+from tests.support.encode_tidb import SQL_TYPES
 
 COLUMNS = {
     "id": "bigint unsigned",
@@ -200,7 +201,9 @@ def ticdc_watermark(ts: int) -> Message:
 
 
 def flat_rows(op: str, pairs: Pairs) -> Message:
-    return message(None, dumps(canal_json(op, pairs)))
+    # without the codes it may be of Tencent's DTS, which may write bytes in hex
+    codes = {name: SQL_TYPES[kind.partition(" ")[0]] for name, kind in COLUMNS.items()}
+    return message(None, dumps({**canal_json(op, pairs), "sqlType": codes}))
 
 
 def flat_ddl(text: str) -> Message:
