@@ -27,7 +27,7 @@ from lakehouse.reporting.text.values import counted, pace
 from lakehouse.silver import backfill
 from lakehouse.silver.redelivery import rule_of
 from lakehouse.silver.transaction_watermark import waits
-from lakehouse.sources.kafka_offsets import has_more, reading_of, undone
+from lakehouse.sources.kafka_offsets import Reading, has_more, is_read, reading_of, undone
 from lakehouse.spark import limits
 from lakehouse.spark.bronze.claim_checks import has_attachments, is_searched, searched, with_attachments
 from lakehouse.spark.bronze.epochs import epochs_of
@@ -122,7 +122,7 @@ def next_plan(
         following = following_records(log, feed, done, landed)
     ranges = following.ranges
     whole = following.is_all and (reading is None or not has_more(next_offsets(ranges, done), reading))
-    if not ranges and not (whole and done is not None and waits(done.transactions, looked=looked)):
+    if not ranges and not (whole and counts_alone(log, done, reading, looked=looked)):
         return None
     plan = Planned(
         batch=(done.batch if done else 0) + 1,
@@ -140,6 +140,20 @@ def next_plan(
     )
     log.add(plan)
     return plan
+
+
+def counts_alone(log: OpsLog, done: Done | None, reading: Reading | None, *, looked: bool) -> bool:
+    """Whether a batch of no record, which leaves nothing unread, makes something count. The last one may have
+    read what landed after the last reading; where topics end does not show by itself that nothing else did,
+    for markers of the producer's transactions may stand behind the last record. `looked` as in `run_silver`.
+    """
+    if done is None or done.transactions is None:
+        return False
+    if waits(done.transactions, looked=looked):
+        return True
+    plans = [one for one in log.gists(Planned) if not one.again]
+    is_open = bool(plans) and not plans[-1].whole
+    return is_open and reading is not None and not is_read(done.next, reading)
 
 
 def following_records(log: OpsLog, feed: SilverSettings, done: Done | None, landed: OpsLog) -> "Following":
