@@ -231,11 +231,15 @@ def printed(text: str) -> str:
 
 
 def as_printed(value: Any) -> Any:
-    """The same of any value: what is no document stays as it is."""
+    """The same of any value: what is no document, or escapes half a surrogate pair, stays as it is."""
+    if type(value) is not str:
+        return value
     try:
-        return printed(value) if type(value) is str else value
+        text = printed(value)
+        text.encode()
     except (ValueError, RecursionError):
         return value
+    return text
 
 
 def stored(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.values.mysql_json import json_text
+from lakehouse.values.mysql_json import as_printed, json_text
 
 OBJECT, ARRAY, LITERAL, STRING, OPAQUE = 0, 2, 4, 12, 15
 INTEGERS = [(5, "<h", 15), (6, "<H", 16), (7, "<i", 31), (8, "<I", 32), (9, "<q", 63), (10, "<Q", 64)]
@@ -165,3 +165,18 @@ def test_a_document_whose_offsets_meet_in_one_place_ends() -> None:
 
     with pytest.raises(ValueError, match="no binary JSON"):
         json_text(bytes([ARRAY]) + levels)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ('{"bb":1,"a":[1.50,"\\u00e9"]}', '{"a": [1.50, "é"], "bb": 1}'),
+        ('"\\ud800"', '"\\ud800"'),
+        ("[1e400]", "[1e400]"),
+        ("no document", "no document"),
+        (None, None),
+        ({"base64": "AA=="}, {"base64": "AA=="}),
+    ],
+)
+def test_a_document_is_printed_and_anything_else_stays(value: Any, text: Any) -> None:
+    assert as_printed(value) == text

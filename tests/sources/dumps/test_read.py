@@ -10,6 +10,7 @@ import zstandard
 from lakehouse.errors import LakehouseError
 from lakehouse.events import RowChange
 from lakehouse.formats import FORMATS, decode_message
+from lakehouse.formats.snapshot.records import TableRecord, read_record
 from lakehouse.sources.dumps.files import LocalDump, window_of
 from lakehouse.sources.dumps.metadata import given_place, read_metadata
 from lakehouse.sources.dumps.read import find_dump
@@ -375,6 +376,24 @@ def test_a_table_whose_rows_were_left_out_is_not_taken_as_empty(tmp_path: Path) 
 
     with pytest.raises(LakehouseError, match=r"shop\.u: expected its rows, got its CREATE TABLE alone"):
         list(checked(find_dump(LocalDump(path / "d.sql")), Found()))
+
+
+def test_a_file_of_schemas_alone_is_refused_also_where_it_has_no_comments(tmp_path: Path) -> None:
+    """As with --no-data --compact: nothing of it may be given before a row shows that it has some."""
+    schemas = "USE `d`;\n" + CREATE + CREATE.replace("`t`", "`u`")
+    alone = find_dump(LocalDump(folder(tmp_path, d_dot_sql=schemas) / "d.sql"))
+    given = []
+    with pytest.raises(LakehouseError, match="expected rows of some table, got schemas alone"):
+        given += checked(alone, Found())
+    assert not given
+
+    floats = schemas.replace("varbinary(9)", "float") + "INSERT INTO `u` VALUES (1,NULL,0.5);\n"
+    dump = find_dump(LocalDump(folder(tmp_path, d_dot_sql=floats) / "d.sql"))
+    place = place_in("debezium", "binlog", BinlogPlace("b.000003", 4), "shop")
+
+    told = [read_record(message.value) for message in snapshot_messages(dump, place, Found())]
+    ends = [(one.table, one.rows, one.rounded) for one in told if isinstance(one, TableRecord)]
+    assert ends == [("t", 0, ()), ("u", 1, ("b",))]
 
 
 def test_a_folder_of_schemas_alone_is_refused(tmp_path: Path) -> None:
