@@ -14,7 +14,7 @@ from lakehouse.formats.snapshot.records import TableRecord, read_record
 from lakehouse.sources.dumps.files import LocalDump, window_of
 from lakehouse.sources.dumps.metadata import given_place, read_metadata
 from lakehouse.sources.dumps.read import find_dump
-from lakehouse.sources.dumps.records import BinlogPlace, Rows, TableBegins, TableEnds, Tso
+from lakehouse.sources.dumps.records import BinlogPlace, DumpEvent, Rows, TableBegins, TableEnds, Tso
 from lakehouse.sources.dumps.snapshot import Found, checked, place_in, snapshot_messages
 
 TSO = 449583647234560001
@@ -382,7 +382,7 @@ def test_a_file_of_schemas_alone_is_refused_also_where_it_has_no_comments(tmp_pa
     """As with --no-data --compact: nothing of it may be given before a row shows that it has some."""
     schemas = "USE `d`;\n" + CREATE + CREATE.replace("`t`", "`u`")
     alone = find_dump(LocalDump(folder(tmp_path, d_dot_sql=schemas) / "d.sql"))
-    given = []
+    given = list[DumpEvent]()
     with pytest.raises(LakehouseError, match="expected rows of some table, got schemas alone"):
         given += checked(alone, Found())
     assert not given
