@@ -172,11 +172,10 @@ def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> 
     them are folded again. Below a retention floor there are none left to fold: what they lacked stays.
     """
     has_floor = any(lineage.reaches_below(run.floors) for lineage in plan.lineages)
-    is_seen_again = written.whole and not has_floor
-    known = plan.known.lacking if plan.known is not None and not is_seen_again else UNSET
+    known = {} if written.whole and not has_floor else _known_lacking(run, plan)
     cleared = min((lineage.cleared_at(plan.at) for lineage in plan.lineages), default=MIN_POSITION)
     # what an emptied table lacked is mended; found again, it counts from now
-    before = {} if known is UNSET else {text: place for text, place in known.items() if place >= cleared}
+    before = {text: place for text, place in known.items() if place >= cleared}
     since = {text: _since_ddl(plan, text) or plan.at for text in _problems(run, written.found)}
     if written.found.all_changes and isinstance(plan, TablePlan) and not has_floor:
         # a change that came late may be the one that was lacking
@@ -184,6 +183,20 @@ def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> 
     if not any(text.startswith(MISFITS) for text in before):
         since |= _misfits(written.found.breaks)
     return {**since, **before}
+
+
+def _known_lacking(run: GoldRun, plan: TablePlan | ShardsPlan) -> dict[str, Position]:
+    """What the table is known to lack by the last manifest, and since when: a YAML may have merged it since
+    with others, or made a table of its own of a shard.
+    """
+    mine = {lineage.id for lineage in plan.lineages}
+    own = None if plan.known is None else plan.known.lineage
+    known: dict[str, Position] = {}
+    for entry in run.entries.values():
+        if entry.lineage == own or not mine.isdisjoint(entry.lineages):
+            found = {} if entry.lacking is UNSET else entry.lacking
+            known |= {text: min(place, known.get(text, place)) for text, place in found.items()}
+    return known
 
 
 def folded_of(

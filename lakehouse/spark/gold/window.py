@@ -263,8 +263,9 @@ def _advanced(
     can't be matched.
     """
     run, mode = table.run, table.mode
-    # rows that an expectation refused are the source's, and not gold's
-    since = before if table.gate is None else None
+    # rows that an expectation refused are the source's, and not gold's; rows that were read while the table
+    # changed may be of a later time
+    since = before if table.gate is None and not table.lineage.is_unsettled_at(before) else None
     touched = mode.touched(changes)
     keys, found = touched.keys, Found(touched.unknown, touched.problems)
     if keys is None or not mode.advances or not table.reads_back or (late and mode.word == "append"):

@@ -16,12 +16,14 @@ from lakehouse.ops.records.operators import Epoch
 from lakehouse.schema_history.table_lives import UNSEEN
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
 from lakehouse.spark.gold.entries import shards_entry, without_shards
+from lakehouse.spark.gold.entries import table_entry as table_entry_of
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import ShardsPlan, plan_tables
 from lakehouse.spark.gold.results import Written
 from lakehouse.spark.gold.shards import held_for_rows, open_shards, write_shards
 from lakehouse.spark.readers.show import Reader
 from tests.support.feeds import TiCDC
+from tests.support.records import table_entry
 
 MERGED = GoldOptions(merged="d.orders")
 ROW = {"id": 1, "a": "x"}
@@ -188,6 +190,28 @@ def test_a_merged_table_waits_for_one_that_is_held_before_the_rename_that_makes_
     assert merged.shape == known.shape
     entry = shards_entry(run, merged, Written(1), [], ())
     assert (entry.state, entry.why) == ("behind", "d.o_1: held by a DDL: on_ddl says hold for rename_table")
+
+
+def test_what_a_table_lacks_below_a_floor_stays_when_a_yaml_merges_it_with_others() -> None:
+    """Nothing below the floor is left that would show it again; of a table that is folded from its log the
+    fold does.
+    """
+    feed = shard(shard(TiCDC(), 0, 1), 1, 1).row(5, "INSERT", ROW, table="o_1")
+    lineages = feed.memory.history().lineages
+    lacking = {"a change lacks something": at(5)}
+    alone = {one.id: table_entry(lineage=one.id, state="incomplete", lacking=lacking) for one in lineages[1:]}
+
+    def merged(floors: dict[Any, Any]) -> TableEntry:
+        run = run_over(feed, 9, before=7, entries=alone, floors=floors)
+        return shards_entry(run, plan_of(run), Written(1, whole=True), [], ())
+
+    assert (merged({}).state, merged({}).lacking) == ("exact", {})
+    floor = merged({("d", "o_1"): at(6)})
+    assert (floor.state, floor.since, floor.lacking) == ("incomplete", at(5), lacking)
+    parted = run_over(feed, 9, before=7, known=floor, floors={("d", "o_1"): at(6)})
+    parted.settings.options = {}
+    entries = [table_entry_of(parted, one, Written(1, whole=True), []) for one in plan_tables(parted)]
+    assert {entry.table: entry.lacking for entry in entries} == {"o_0": {}, "o_1": lacking}
 
 
 def migrated(feed: TiCDC) -> TiCDC:

@@ -24,6 +24,8 @@ from lakehouse.fold.row_ddl import untimed, with_times
 from lakehouse.fold.row_edits import Change, image_text, row_key
 from lakehouse.fold.steps import target_step
 from lakehouse.fold.upcast import Row, Upstream
+from lakehouse.formats.snapshot.encode import messages
+from lakehouse.formats.snapshot.records import Place
 from lakehouse.gold.columns import GoldColumn, gold_columns, lacking_cells, type_rows
 from lakehouse.gold.ddl_in_place import in_place
 from lakehouse.gold.modes import Clock, Mode
@@ -40,10 +42,12 @@ from lakehouse.spark.gold.table import GoldTable, findings_of
 from lakehouse.spark.quality.gates import NO_VERDICT
 from tests.fold.test_continuity import refused
 from tests.fold.test_versions import lineages, told
+from tests.formats.snapshot.test_snapshot import LIVE, chunks, part
 from tests.gold.test_modes import MODES, TSO, listed, merged, through_gold
 from tests.spark.fold.test_fold_job import silver_row
 from tests.spark.fold.test_fold_workers import FOLDED
 from tests.support.damage import damaged
+from tests.support.engine import Memory
 from tests.support.source_model import History
 
 seeds = st.integers(0, 2**32 - 1)
@@ -408,3 +412,35 @@ def check(
             assert whole.problems <= gold.lacking <= ever
     key = "key" if gold.keyed else "no key"
     event(f"{key}: whole {gold.whole}, merged {gold.merged}, altered {gold.altered}")
+
+
+@pytest.mark.parametrize("word", ["upsert", "soft", "history", "append"])
+def test_rows_that_were_read_while_they_changed_are_no_loss_to_the_windows_behind(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An insert of a row that was read before it: the watermark stands between the two."""
+    sql = "CREATE TABLE `t` (`id` int PRIMARY KEY, `v` varchar(9) CHARSET latin1)"
+    memory = Memory("debezium", tidb=False).add(messages(chunks(sql, LIVE).end(sql), "whole"))
+    memory.add(part([b"1", b"a"], place=Place(file="b.000001", offset=200)))
+    history, changes = memory._lineages()
+    (lineage,) = history.lineages
+    insert = Change((0, 1, 350, 1, 0, 0), "insert", None, {"id": 1, "v": "a"}, "canonical", commit_ts=5)
+    silver, breaks = [*changes[lineage.id], insert], {}
+
+    for settled in (300, 400):
+        lineage.unsettled = {(0, 1, 200, 0, 1, 0): (0, 1, settled, 0, 0, 0)}
+        run = run_of(memory.upstream, silver, SMALL)
+        gold = Gold()
+        fold_whole(opened(lineage, (0, 1, 300, 1, 0, 0), EVERY[word], run, gate=None), gold)
+        gold.before = (0, 1, 300, 1, 0, 0)
+        merge_in(
+            monkeypatch,
+            opened(lineage, insert.position, EVERY[word], run, gate=None),
+            gold,
+            [insert],
+            in_jobs=False,
+        )
+        assert gold.merged == 1
+        breaks[settled] = MISFITS in gold.lacking
+
+    assert breaks == {300: True, 400: False}
