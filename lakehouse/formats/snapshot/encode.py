@@ -32,7 +32,7 @@ class TableChunks:
     def __init__(
         self, place: Place, name: tuple[str, str], schema: TableSchema, *, live: bool = False, count: int = 0
     ) -> None:
-        self._place, self._name, self.live = place, name, live
+        self._place, self.name, self.live = place, name, live
         self._columns = {column.name: text_column(column) for column in schema.columns}
         self._key = key_names(schema)
         self._rows: list[Cells] = []
@@ -60,8 +60,8 @@ class TableChunks:
             names, charset, zone = self._reading
             yield RowsRecord(
                 place=self._place,
-                database=self._name[0],
-                table=self._name[1],
+                database=self.name[0],
+                table=self.name[1],
                 columns=tuple(self._columns[name] for name in names),
                 key=self._key if set(self._key) <= set(names) else (),
                 charset=charset,
@@ -80,8 +80,8 @@ class TableChunks:
         yield from self.rest()
         yield TableRecord(
             place=self._place,
-            database=self._name[0],
-            table=self._name[1],
+            database=self.name[0],
+            table=self.name[1],
             create=create,
             rows=self.count,
             until=until,

@@ -169,7 +169,8 @@ class _OneFile:
 
     def _ended(self) -> Iterator[DumpEvent]:
         if self.table is not None:
-            yield TableEnds(self.rows, left_out=self.session.known and not self.rows and not self.has_data)
+            left_out, known = not self.rows and not self.has_data, self.session.known
+            yield TableEnds(self.rows, left_out=left_out and known, untold=left_out and not known)
         self.table, self.rows, self.has_data = None, 0, False
 
     def _rows(self, insert: Insert) -> Iterator[DumpEvent]:

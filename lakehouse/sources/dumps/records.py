@@ -70,11 +70,12 @@ class Rows(NamedTuple):
 
 class TableEnds(NamedTuple):
     """All rows of the table that began last have been given. `left_out`: it may have some, the dump does not
-    have them.
+    have them. `untold`: it has none here, and the dump does not say whether they were left out.
     """
 
     rows: int
     left_out: bool = False
+    untold: bool = False
 
 
 DumpEvent = TableBegins | Rows | TableEnds

@@ -105,7 +105,8 @@ def _records(dump: Dump, place: RecordPlace, found: Found) -> Iterator[RowsRecor
             case Rows(columns, rows, charset, zone) if chunks is not None:
                 yield from chunks.add(columns, rows, charset, zone)
             case TableEnds() if chunks is not None:
-                yield from chunks.end(create, rounded=found.tables[-1].rounded)
+                mine = next(table for table in reversed(found.tables) if table.name == chunks.name)
+                yield from chunks.end(create, rounded=mine.rounded)
 
 
 def _latin1_as_utf8(schema: TableSchema) -> TableSchema:
@@ -121,8 +122,25 @@ def _latin1_as_utf8(schema: TableSchema) -> TableSchema:
 
 def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
     """The events of the tables that a feed can have, counted in `found`. LakehouseError where a table comes
-    twice or without its rows, or nothing tells the zone of its TIMESTAMPs.
+    twice or without its rows, no table has any, or nothing tells the zone of its TIMESTAMPs.
     """
+    held, is_told = list[DumpEvent](), False
+    for event in _checked(dump, found):
+        held.append(event)
+        # tables without rows wait for those of another one: a dump of schemas alone has none
+        if is_told or isinstance(event, Rows) or (isinstance(event, TableEnds) and not event.untold):
+            is_told = True
+            yield from held
+            held = []
+    if held:
+        raise LakehouseError(
+            f"{dump.files.name}: expected rows of some table, got schemas alone: all tables would count as "
+            "empty; dump again without --no-data, or with comments, which tell that tables have no rows "
+            "(without --compact and --skip-comments)"
+        )
+
+
+def _checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
     names: set[Name] = set()
     passing, schema = False, TableSchema(())
     for event in dump.events():

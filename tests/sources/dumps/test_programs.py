@@ -96,12 +96,12 @@ def mariadb_dump(server: MariaDb, path: Path, way: tuple[str, ...]) -> Path:
 
 
 def rows_of(path: Path, zone: str | None = None) -> dict[Any, list[Any]]:
-    """The canonical rows of each table."""
+    """The canonical rows of each table of a MariaDB."""
     dump = replace(find_dump(LocalDump(path)), zone=zone)
-    place = place_in("ticdc-open", "tidb", Tso(TSO), "shop")
+    place = place_in("debezium", "binlog", BinlogPlace("b.000001", 4), "shop")
     found: dict[Any, list[Any]] = {}
     for message in snapshot_messages(dump, place, Found()):
-        for event in decode_message("ticdc-open", message, {"time_zone": "Asia/Tokyo"}):
+        for event in decode_message("debezium", message, {"time_zone": "Asia/Tokyo"}):
             rows = found.setdefault((event.database, event.table), [])  # type: ignore[union-attr]
             if isinstance(event, RowChange):
                 rows.append(event.after)
