@@ -22,8 +22,9 @@ from lakehouse.schema import unquote
 P = TypeVar("P")
 NULL = msgspec.Raw(b"null")
 _FRAME = {"schema", "payload"}
-# what Debezium's topic router adds to the keys of tables that share a topic
-_ROUTED = "__dbz__physicalTableIdentifier"
+# what Debezium's topic routers add to the keys of tables that share a topic: ByLogicalTableRouter, and
+# ToLogicalTopicRouter from 3.7 on
+_ROUTED = frozenset({"__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier"})
 
 
 class Frame(msgspec.Struct, Generic[P]):
@@ -74,7 +75,7 @@ def key_image(key: bytes | None) -> Image:
             image = image["payload"]
         elif isinstance(image.get("schema", ""), dict | None):  # else columns that are called so
             image = {}
-    return {name: value for name, value in image.items() if name != _ROUTED}
+    return {name: value for name, value in image.items() if name not in _ROUTED}
 
 
 def is_metadata(name: str) -> bool:

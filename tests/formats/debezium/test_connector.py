@@ -451,8 +451,9 @@ def test_what_a_row_image_without_blobs_left_out_is_absent(write: Callable[[byte
     )
 
 
-def test_the_router_s_own_member_of_a_key_is_no_column() -> None:
-    event = one(message(row("c", None, {"id": 1}), {"id": 1, "__dbz__physicalTableIdentifier": "s.d.t"}))
+@pytest.mark.parametrize("member", ["__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier"])
+def test_the_router_s_own_member_of_a_key_is_no_column(member: str) -> None:
+    event = one(message(row("c", None, {"id": 1}), {"id": 1, member: "s.d.t"}))
 
     assert (event.key_names, event.key) == (("id",), (1,))
 
