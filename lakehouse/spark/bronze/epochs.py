@@ -53,7 +53,7 @@ def epochs_of(log: OpsLog) -> Epochs:
 
 def is_void(position: Position, epochs: Iterable[Epoch]) -> bool:
     """Whether what stands at a position counts no more, since the upstream was restored to a moment before
-    it.
+    it. In silver's queries: `not_void` (lakehouse/spark/change_log/changes.py).
     """
     restores = ((one.epoch, one.restored_to) for one in epochs if one.restored_to is not None)
     return any(position[0] < epoch and position[1] > moment for epoch, moment in restores)

@@ -88,10 +88,11 @@ def recorded(log: OpsLog) -> list[Record]:
     """The schemas that operators have imported, and the columns that were inferred from rows, if these rows
     still count.
     """
+    epochs = log.all(Epoch)
     return imported_records(log.all(Imported)) + [
         Record("inferred", one.database, one.table, one.position, ddl=None, columns=plain(one.columns))
         for one in log.all(Inferred)
-        if not is_void(one.position, log.all(Epoch))
+        if not is_void(one.position, epochs)
     ]
 
 
