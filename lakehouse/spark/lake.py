@@ -5,7 +5,7 @@ A path lake is ROOT/{bronze,silver,gold,ops}/NAME. A catalog lake is CATALOG.{br
 where the four schema names may be given (development targets rename them).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +20,11 @@ from pyspark.sql.types import StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
 from lakehouse.spark.commit_files import Above, row_count, small_table
+from lakehouse.spark.plain_append import Txn, append_plain
 from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
 SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")
-Txn = tuple[str, int]
 
 
 def quote(name: str) -> str:
@@ -173,6 +173,31 @@ class Lake:
         for option, value in {**_txn_options(txn), **options}.items():
             writer = writer.option(option, value)
         self._save(writer, layer, name)
+
+    def append_rows(
+        self,
+        spark: SparkSession,
+        rows: Sequence[Mapping[str, Any]],
+        schema: StructType,
+        layer: str,
+        name: str,
+        *,
+        txn: Txn | None = None,
+        mark: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Append the driver's rows, of which a column that one lacks is NULL, in one file: as `append` does,
+        and without Spark where the table is a plain one on this machine's own disk. `mark` is the commit's
+        userMetadata, `properties` are for a new table.
+        """
+        table = pa.Table.from_pylist(list(rows), schema=to_arrow_schema(schema))
+        folder = self.folder(spark, layer, name)
+        if folder is not None:
+            with self.committing(layer, name):
+                if append_plain(folder, table, txn, mark):
+                    return
+        options = {**(properties or {}), **({} if mark is None else {"userMetadata": mark})}
+        self.append(spark.createDataFrame(table, schema).coalesce(1), layer, name, txn, **options)
 
     def overwrite(
         self,

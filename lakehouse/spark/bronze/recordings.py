@@ -20,7 +20,6 @@ from lakehouse.ops.records.bronze import Backfill, Partitions, Read
 from lakehouse.ops.records.record import Record as OpsRecord
 from lakehouse.silver.backfill import Record, is_half_told, landed_below
 from lakehouse.sources.kafka_offsets import Reading, reading_of
-from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.commit_files import newest_commits
@@ -133,8 +132,7 @@ def append_messages(context: RunContext, chunk: list[Message], ends: dict[Place,
     below = landed_below(places, ends)
     if below:
         context.log.add(Backfill(ranges=below))
-    frame = rows_frame(context.spark, [_row(message) for message in chunk], BRONZE_SCHEMA).coalesce(1)
-    append_whole(context, frame)
+    append_whole(context, [_row(message) for message in chunk])
     if below:
         context.log.add(Backfill(ranges=below))
     for topic, incarnation, partition, offset in places:
@@ -142,14 +140,14 @@ def append_messages(context: RunContext, chunk: list[Message], ends: dict[Place,
         ends[place] = max(ends.get(place, 0), offset + 1)
 
 
-def append_whole(context: RunContext, frame: DataFrame) -> None:
+def append_whole(context: RunContext, rows: list[dict[str, Any]]) -> None:
     """Append to bronze. LakehouseError where nothing is there then: a stream of topics that lands beside an
     import takes no turns, and on a machine's own file system one of two that commit at once replaces what the
     other has written (lakehouse/ops/file_lock.py).
     """
     folder, mark = context.lake.folder(context.spark, "bronze", context.source), uuid.uuid4().hex
     before = -1 if folder is None else next((one.version for one in newest_commits(folder)), -1)
-    context.lake.append(frame, "bronze", context.source, userMetadata=mark)
+    context.lake.append_rows(context.spark, rows, BRONZE_SCHEMA, "bronze", context.source, mark=mark)
     if folder is None:
         return
     new = takewhile(lambda one: one.version > before, newest_commits(folder))

@@ -24,7 +24,6 @@ from lakehouse.ops.records.bronze import Scan as ScanRecord
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.sources.file_systems import FileInfo, FileSystem, LocalFiles
 from lakehouse.sources.storage_files import Scan, new_files
-from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.ops.run_context import LandedFiles, Progress, RunContext
 from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
@@ -221,8 +220,7 @@ def append(context: RunContext, files: list[tuple[FileInfo, bytes]], offset: int
         }
         for number, (info, data) in enumerate(files)
     ]
-    frame = rows_frame(context.spark, rows, BRONZE_SCHEMA).coalesce(1)
-    context.lake.append(frame, "bronze", context.source)
+    context.lake.append_rows(context.spark, rows, BRONZE_SCHEMA, "bronze", context.source)
 
 
 def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progress) -> None:

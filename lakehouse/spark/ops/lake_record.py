@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -50,8 +49,7 @@ def register(spark: SparkSession, lake: Lake, source: str, settings: SourceSetti
         "source": source,
         "settings": json.dumps(msgspec.to_builtins(settings)),
     }
-    frame = spark.createDataFrame(pa.Table.from_pylist([row]), SCHEMA)
-    lake.append(frame.coalesce(1), "ops", "lake")
+    lake.append_rows(spark, [row], SCHEMA, "ops", "lake")
 
 
 def _settings(row: dict[str, Any]) -> SourceSettings:

@@ -27,7 +27,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -204,11 +203,9 @@ class OpsLog:
         table's newest commit is seen to be this one, on a machine's own disk; else the table has to be asked.
         """
         rows = [{"seq": one.seq, "kind": one.kind, "at": one.at, "body": one.text} for one in logged]
-        frame = self.spark.createDataFrame(pa.Table.from_pylist(rows), SCHEMA).coalesce(1)
+        commit, txn = uuid.uuid4().hex, (f"log:{self.table}", logged[0].seq)
         try:
-            commit = uuid.uuid4().hex
-            txn = (f"log:{self.table}", logged[0].seq)
-            self.lake.append(frame, "ops", self.table, txn, userMetadata=commit)
+            self.lake.append_rows(self.spark, rows, SCHEMA, "ops", self.table, txn=txn, mark=commit)
         except Exception as error:
             # somebody else appends at this moment: Delta's error, which each kind of session shows in its way
             if "DELTA_CONCURRENT" not in str(error):

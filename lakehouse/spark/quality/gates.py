@@ -146,8 +146,7 @@ class Gates:
             place = position_struct(watermark)
             now = int(time.time() * 1000)
             rows = [{**row, "at": now, "batch": self.batch, "watermark": place} for row in verdict.results]
-            frame = rows_frame(self.spark, rows, RESULTS).coalesce(1)
-            self.lake.append(frame, "ops", f"{self.source}_quality")
+            self.lake.append_rows(self.spark, rows, RESULTS, "ops", f"{self.source}_quality")
 
     def _write_rejected(self, verdict: Verdict) -> None:
         """MERGE, so that a run that is repeated after a crash adds nothing; a table that was folded whole

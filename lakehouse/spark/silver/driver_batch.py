@@ -22,7 +22,6 @@ from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.identity import RunCounter, resolved_runs
 from lakehouse.silver.position_spans import spans_of
 from lakehouse.silver.transaction_watermark import TransactionEvents
-from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, ORIGIN, OTHER_COLUMNS, PLACE, RECORD
 from lakehouse.spark.silver.decode import decode_all, records_of
@@ -37,10 +36,11 @@ from lakehouse.spark.silver.dedupe import (
     physical_table_of,
 )
 from lakehouse.spark.silver.tables import (
+    PROPERTIES,
     SilverSettings,
-    append_once,
     read_schema_changes,
     silver_schema,
+    transaction_of,
 )
 
 Event = dict[str, Any]
@@ -301,10 +301,15 @@ def append_rows(log: OpsLog, feed: SilverSettings, plan: Planned, *, name: str, 
     """Append events, if there are any, to a silver table under the plan's transaction."""
     if not events:
         return
-    schema = silver_schema(name)
-    rows = [_silver_row(feed, plan.batch, name, event) for event in events]
-    frame = rows_frame(log.spark, rows, schema).coalesce(1)
-    append_once(log.lake, frame, feed, plan, name=name)
+    log.lake.append_rows(
+        log.spark,
+        [_silver_row(feed, plan.batch, name, event) for event in events],
+        silver_schema(name),
+        "silver",
+        f"{feed.name}_{name}",
+        txn=transaction_of(feed.name, plan, name),
+        properties=PROPERTIES.get(name),
+    )
 
 
 def _silver_row(feed: SilverSettings, batch: int, name: str, event: Event) -> dict[str, Any]:

@@ -25,8 +25,8 @@ class Folder:
     def folder(self, *_: Any) -> Path:
         return self.log.parent
 
-    def append(self, *_: Any, userMetadata: str) -> None:
-        self.commit(1, userMetadata=userMetadata)
+    def append_rows(self, *_: Any, mark: str) -> None:
+        self.commit(1, userMetadata=mark)
         if self.kind != "ours":
             self.commit(2 if self.kind == "theirs behind it" else 1)
 
@@ -38,10 +38,10 @@ class Folder:
 def test_a_commit_that_another_process_has_replaced_is_told(tmp_path: Path, kind: str) -> None:
     context: Any = SimpleNamespace(lake=Folder(tmp_path, kind), spark=None, source="feed")
     if kind != "theirs over it":
-        append_whole(context, None)  # type: ignore[arg-type]
+        append_whole(context, [])
         return
     with pytest.raises(LakehouseError, match="run the command again"):
-        append_whole(context, None)  # type: ignore[arg-type]
+        append_whole(context, [])
 
 
 @pytest.mark.parametrize(("layer", "taken"), [("bronze", True), ("ops", True), ("silver", False)])

@@ -1,0 +1,188 @@
+"""Appends without Spark, held to Delta's own: what Delta reads of a table to which both append in turn, and
+which tables and versions are left to Delta.
+"""
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.spark import plain_append
+from lakehouse.spark.column_types import columns
+from lakehouse.spark.commit_files import row_count, small_table
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.plain_append import append_plain
+from lakehouse.spark.silver.tables import PROPERTIES, silver_schema
+
+FLAT = columns("id bigint, word string, data binary, parts array<struct<a:int,b:string>>")
+
+
+def row(chance: random.Random, number: int) -> dict[str, Any]:
+    words = [None, "", "ü", "x" * 32, "y" * 33, 'quote " and \\ and \n', "\U0001f600", "a\x00b"]
+    return {
+        "id": number if chance.random() < 0.9 else None,
+        "word": chance.choice(words),
+        "data": chance.choice([None, b"", b"\xff\x00"]),
+        "parts": chance.choice([None, [], [{"a": None, "b": "z"}, {"a": 1, "b": None}]]),
+    }
+
+
+def as_told(rows: Any) -> list[str]:
+    return sorted(json.dumps(one.asDict(recursive=True), default=repr, sort_keys=True) for one in rows)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_appends_in_turn(spark: Any, tmp_path: Path, seed: int) -> None:
+    chance, lake = random.Random(seed), Lake(str(tmp_path))
+    expected, last, folder = [], -1, tmp_path / "ops/t"
+    own = 0
+    for number in range(24):
+        rows = [row(chance, 100 * number + one) for one in range(chance.randint(1, 4))]
+        txn = chance.choice([None, ("app", last + 1), ("app", max(last, 0)), ("other", number)])
+        is_skipped = txn == ("app", last)
+        if txn is not None and txn[0] == "app":
+            last = max(last, txn[1])
+        frame = spark.createDataFrame(
+            pa.Table.from_pylist(rows, schema=plain_append.to_arrow_schema(FLAT)), FLAT
+        )
+        if chance.random() < 0.4:
+            lake.append(frame, "ops", "t", txn)
+        else:
+            before = engines(folder)
+            lake.append_rows(spark, rows, FLAT, "ops", "t", txn=txn, mark=f"m{number}")
+            new = engines(folder)[len(before) :]
+            own += any(one.startswith("lakehouse/") for one in new)
+        if not is_skipped:
+            expected += frame.collect()
+    assert own > 5
+    held = lake.read(spark, "ops", "t")
+    assert as_told(held.collect()) == as_told(expected)
+    assert row_count(folder) == len(expected) == held.count()
+    some = chance.choice([one for one in expected if one.id is not None])
+    assert held.where(f"id = {some.id}").count() == 1
+    assert held.where("word >= 'y'").count() == sum((one.word or "") >= "y" for one in expected)
+    assert held.where("id IS NULL").count() == sum(one.id is None for one in expected)
+    read = small_table(folder, ("id",))
+    assert read is not None and read.num_rows == len(expected)
+    history = spark.sql(f"DESCRIBE HISTORY {lake.ref('ops', 't')}").collect()
+    assert [one.version for one in history] == list(range(len(history) - 1, -1, -1))
+    written = sum(int(one.operationMetrics["numOutputRows"]) for one in history)
+    assert written == len(expected)
+    assert (folder / "_delta_log/00000000000000000010.checkpoint.parquet").exists()
+    assert not list((folder / "_delta_log").glob(".*.tmp"))
+
+
+def engines(folder: Path) -> list[str]:
+    """Which engine made each commit."""
+    files = sorted((folder / "_delta_log").glob("*.json")) if folder.exists() else []
+    return [json.loads(file.read_text().splitlines()[0])["commitInfo"]["engineInfo"] for file in files]
+
+
+def test_the_checksum_file_is_the_one_that_delta_makes(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    for number in range(4):
+        lake.append_rows(spark, [{"id": number}], FLAT, "ops", "t", txn=("app", number))
+    folder = tmp_path / "ops/t"
+    assert [one.startswith("lakehouse/") for one in engines(folder)] == [False, True, True, True]
+    file = folder / "_delta_log/00000000000000000003.crc"
+    told = json.loads(file.read_text())
+    snapshot = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+        spark._jsparkSession, str(folder)
+    ).update(False, spark._jvm.scala.Option.empty(), spark._jvm.scala.Option.empty())
+    assert snapshot.version() == 3
+    assert (snapshot.sizeInBytes(), snapshot.numOfFiles()) == (told["tableSizeBytes"], told["numFiles"])
+    assert snapshot.transactions().apply("app") == 3
+    # the next commit of Delta goes on from it
+    lake.append(spark.createDataFrame([(9,)], "id bigint"), "ops", "t", ("app", 4))
+    assert json.loads((folder / "_delta_log/00000000000000000004.crc").read_text())["numFiles"] == 5
+
+
+def test_silver_has_the_statistics_that_its_readers_look_for(spark: Any, tmp_path: Path) -> None:
+    lake, schema = Lake(str(tmp_path)), silver_schema("changes")
+    for number in range(3):
+        change = {
+            "database": "d",
+            "table": f"t{number}",
+            "commit_ts": number,
+            "position": dict.fromkeys(schema["position"].dataType.names, number),
+            "origin": {"topic": "x", "incarnation": "", "partition": 0, "offset": number, "index": 0},
+            "before": "{}",
+            "batch": number,
+        }
+        lake.append_rows(
+            spark, [change], schema, "silver", "s", txn=("a", number), properties=PROPERTIES["changes"]
+        )
+    files = sorted((tmp_path / "silver/s/_delta_log").glob("*.json"))
+    told = [
+        json.loads(action["add"]["stats"])
+        for file in files
+        for action in map(json.loads, file.read_text().splitlines())
+        if "add" in action
+    ]
+    assert engines(tmp_path / "silver/s")[1:] == [engines(tmp_path / "silver/s")[1]] * 2
+    for number, stats in enumerate(told):
+        assert stats["minValues"] == stats["maxValues"]
+        assert {key: value for key, value in stats.items() if key != "nullCount"} == {
+            "numRecords": 1,
+            "minValues": stats["minValues"],
+            "maxValues": stats["minValues"],
+        }
+        assert stats["minValues"]["origin"] == {"partition": 0, "offset": number}
+        assert stats["minValues"]["table"] == f"t{number}"
+    assert told[0]["minValues"].keys() == told[1]["minValues"].keys()
+    assert told[0]["nullCount"].keys() == told[1]["nullCount"].keys()
+    assert lake.read(spark, "silver", "s").where("`table` = 't1' AND position.p1 >= 1").count() == 1
+
+
+@pytest.mark.parametrize(
+    "property",
+    ["delta.columnMapping.mode=name", "delta.enableDeletionVectors=true", "delta.enableChangeDataFeed=true"],
+)
+def test_a_table_that_is_not_plain_is_left_to_delta(spark: Any, tmp_path: Path, property: str) -> None:
+    lake, (name, value) = Lake(str(tmp_path)), property.split("=")
+    lake.append(spark.createDataFrame([(1,)], "id bigint"), "ops", "t", **{name: value})
+    rows = pa.table({"id": pa.array([2], pa.int64())})
+    assert not append_plain(tmp_path / "ops/t", rows)
+    assert len(engines(tmp_path / "ops/t")) == 1
+
+
+def test_what_is_left_to_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, folder = Lake(str(tmp_path)), tmp_path / "ops/t"
+    rows = pa.table({"id": pa.array([2], pa.int64())})
+    assert not append_plain(folder, rows)  # no table
+    frame = spark.createDataFrame([(1,)], "id bigint")
+    lake.append(frame, "ops", "t")
+    assert not append_plain(folder, rows.rename_columns(["other"]))
+    assert not append_plain(folder, pa.table({"id": pa.array([2], pa.int32())}))
+    assert append_plain(folder, rows)
+    (folder / "_delta_log/00000000000000000001.crc").rename(folder / "crc")
+    assert not append_plain(folder, rows)
+    (folder / "crc").rename(folder / "_delta_log/00000000000000000001.crc")
+    # another process was quicker
+    files = sorted(folder.glob("*.parquet"))
+    link = os.link
+
+    def late(source: Path, target: Path) -> None:
+        if target.suffix == ".json":
+            target.write_text(json.dumps({"commitInfo": {"operation": "WRITE"}}) + "\n")
+        link(source, target)
+
+    monkeypatch.setattr(plain_append.os, "link", late)
+    assert not append_plain(folder, rows)
+    assert sorted(folder.glob("*.parquet")) == files
+    monkeypatch.undo()
+
+    def refused(*_: Any) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(plain_append.os, "link", refused)
+    assert not append_plain(folder, rows)
+    assert sorted(folder.glob("*.parquet")) == files and not list((folder / "_delta_log").glob(".*.tmp"))
+    partitioned = spark.createDataFrame([(1, 2)], "id bigint, p bigint")
+    partitioned.write.format("delta").partitionBy("p").save(str(tmp_path / "ops/p"))
+    both = pa.table({"id": pa.array([2], pa.int64()), "p": pa.array([2], pa.int64())})
+    assert not append_plain(tmp_path / "ops/p", both)
