@@ -24,6 +24,9 @@ from lakehouse.spark.plain_append import Txn, append_plain
 from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
+# Delta's own append, which makes a checkpoint, costs as much as many without Spark (plain_append.py): on a
+# machine's own disk, where opening a commit costs nothing, a new table has one every so many commits
+CHECKPOINTS, COMMITS = "delta.checkpointInterval", 100
 SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")
 
 
@@ -169,6 +172,8 @@ class Lake:
         """Append; with `txn` (application id, growing version) an append whose version is not above the
         last one of its id is nothing.
         """
+        if layer in ("ops", "silver") and self.folder(frame.sparkSession, layer, name) is not None:
+            options = {CHECKPOINTS: str(COMMITS), **options}
         writer = frame.write.format("delta").mode("append")
         for option, value in {**_txn_options(txn), **options}.items():
             writer = writer.option(option, value)
