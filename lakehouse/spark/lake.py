@@ -8,6 +8,7 @@ where the four schema names may be given (development targets rename them).
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
 from lakehouse.spark.commit_files import Above, row_count, small_table
-from lakehouse.spark.plain_append import Txn, append_plain
+from lakehouse.spark.plain_append import append_plain
 from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
@@ -28,6 +29,8 @@ LAYERS = ("bronze", "silver", "gold", "ops")
 # machine's own disk, where opening a commit costs nothing, a new table has one every so many commits
 CHECKPOINTS, COMMITS = "delta.checkpointInterval", 100
 SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")
+
+Txn = tuple[str, int]
 
 
 def quote(name: str) -> str:
@@ -172,12 +175,17 @@ class Lake:
         """Append; with `txn` (application id, growing version) an append whose version is not above the
         last one of its id is nothing.
         """
+        self._save(partial(self._append, frame, layer, name, txn, options), layer, name)
+
+    def _append(
+        self, frame: DataFrame, layer: str, name: str, txn: Txn | None, options: Mapping[str, Any]
+    ) -> None:
         if layer in ("ops", "silver") and self.folder(frame.sparkSession, layer, name) is not None:
             options = {CHECKPOINTS: str(COMMITS), **options}
         writer = frame.write.format("delta").mode("append")
         for option, value in {**_txn_options(txn), **options}.items():
             writer = writer.option(option, value)
-        self._save(writer, layer, name)
+        self._write(writer, layer, name)
 
     def append_rows(
         self,
@@ -197,12 +205,13 @@ class Lake:
         """
         table = pa.Table.from_pylist(list(rows), schema=to_arrow_schema(schema))
         folder = self.folder(spark, layer, name)
-        if folder is not None:
-            with self.committing(layer, name):
-                if append_plain(folder, table, txn, mark):
-                    return
         options = {**(properties or {}), **({} if mark is None else {"userMetadata": mark})}
-        self.append(spark.createDataFrame(table, schema).coalesce(1), layer, name, txn, **options)
+
+        def write() -> None:
+            if folder is None or not append_plain(folder, table, txn, mark):
+                self._append(spark.createDataFrame(table, schema).coalesce(1), layer, name, txn, options)
+
+        self._save(write, layer, name)
 
     def overwrite(
         self,
@@ -220,7 +229,7 @@ class Lake:
             writer = writer.partitionBy(*partition_by)
         for option, value in (properties or {}).items():
             writer = writer.option(option, value)
-        self._save(writer, layer, name)
+        self._save(partial(self._write, writer, layer, name), layer, name)
 
     def replace_where(self, frame: DataFrame, layer: str, name: str, condition: str) -> None:
         """One commit that replaces the rows of a condition, which all rows of the frame meet; the frame may
@@ -232,14 +241,17 @@ class Lake:
             .option("mergeSchema", "true")
             .option("replaceWhere", condition)
         )
-        self._save(writer, layer, name)
+        self._save(partial(self._write, writer, layer, name), layer, name)
 
-    def _save(self, writer: Any, layer: str, name: str) -> None:
+    def _save(self, write: Callable[[], None], layer: str, name: str) -> None:
         with self.committing(layer, name):
-            if self.catalog is None:
-                writer.save(self.path(layer, name))
-            else:
-                writer.saveAsTable(self.ref(layer, name))
+            write()
+
+    def _write(self, writer: Any, layer: str, name: str) -> None:
+        if self.catalog is None:
+            writer.save(self.path(layer, name))
+        else:
+            writer.saveAsTable(self.ref(layer, name))
 
     @contextmanager
     def committing(self, layer: str, name: str) -> Iterator[None]:

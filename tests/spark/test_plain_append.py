@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.spark import plain_append
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.commit_files import row_count, small_table
 from lakehouse.spark.lake import Lake
@@ -19,6 +19,8 @@ from lakehouse.spark.plain_append import append_plain
 from lakehouse.spark.silver.tables import PROPERTIES, silver_schema
 
 FLAT = columns("id bigint, word string, data binary, parts array<struct<a:int,b:string>>")
+
+EACH_TEN: dict[str, Any] = {"delta.checkpointInterval": "10"}
 
 
 def row(chance: random.Random, number: int) -> dict[str, Any]:
@@ -46,14 +48,12 @@ def test_appends_in_turn(spark: Any, tmp_path: Path, seed: int) -> None:
         is_skipped = txn == ("app", last)
         if txn is not None and txn[0] == "app":
             last = max(last, txn[1])
-        frame = spark.createDataFrame(
-            pa.Table.from_pylist(rows, schema=plain_append.to_arrow_schema(FLAT)), FLAT
-        )
+        frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(FLAT)), FLAT)
         if chance.random() < 0.4:
-            lake.append(frame, "ops", "t", txn)
+            lake.append(frame, "ops", "t", txn, **EACH_TEN)
         else:
             before = engines(folder)
-            lake.append_rows(spark, rows, FLAT, "ops", "t", txn=txn, mark=f"m{number}")
+            lake.append_rows(spark, rows, FLAT, "ops", "t", txn=txn, mark=f"m{number}", properties=EACH_TEN)
             new = engines(folder)[len(before) :]
             own += any(one.startswith("lakehouse/") for one in new)
         if not is_skipped:
@@ -144,7 +144,7 @@ def test_silver_has_the_statistics_that_its_readers_look_for(spark: Any, tmp_pat
 )
 def test_a_table_that_is_not_plain_is_left_to_delta(spark: Any, tmp_path: Path, property: str) -> None:
     lake, (name, value) = Lake(str(tmp_path)), property.split("=")
-    lake.append(spark.createDataFrame([(1,)], "id bigint"), "ops", "t", **{name: value})
+    lake.append(spark.createDataFrame([(1,)], "id bigint"), "ops", "t", None, **{name: value})
     rows = pa.table({"id": pa.array([2], pa.int64())})
     assert not append_plain(tmp_path / "ops/t", rows)
     assert len(engines(tmp_path / "ops/t")) == 1
@@ -171,7 +171,7 @@ def test_what_is_left_to_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.M
             target.write_text(json.dumps({"commitInfo": {"operation": "WRITE"}}) + "\n")
         link(source, target)
 
-    monkeypatch.setattr(plain_append.os, "link", late)
+    monkeypatch.setattr("os.link", late)
     assert not append_plain(folder, rows)
     assert sorted(folder.glob("*.parquet")) == files
     monkeypatch.undo()
@@ -179,7 +179,7 @@ def test_what_is_left_to_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     def refused(*_: Any) -> None:
         raise OSError("no links here")
 
-    monkeypatch.setattr(plain_append.os, "link", refused)
+    monkeypatch.setattr("os.link", refused)
     assert not append_plain(folder, rows)
     assert sorted(folder.glob("*.parquet")) == files and not list((folder / "_delta_log").glob(".*.tmp"))
     partitioned = spark.createDataFrame([(1, 2)], "id bigint, p bigint")

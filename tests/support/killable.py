@@ -59,9 +59,9 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
     save, sql, add = Lake._save, session.sql, OpsLog.add_all
     kind = threading.local()
 
-    def named_save(self: Lake, writer: Any, layer: str, name: str) -> None:
+    def named_save(self: Lake, write: Callable[[], None], layer: str, name: str) -> None:
         told = getattr(kind, "now", None) or name
-        writes.around(f"{layer} {told}", lambda: save(self, writer, layer, name))
+        writes.around(f"{layer} {told}", lambda: save(self, write, layer, name))
 
     def named_sql(self: Any, query: str, *arguments: Any, **named: Any) -> Any:
         verb = query.split(maxsplit=1)[0].upper()
