@@ -171,7 +171,7 @@ def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> 
     """What the table's changes are known to lack, and since when: what was found before counts until all of
     them are folded again. Below a retention floor there are none left to fold: what they lacked stays.
     """
-    has_floor = any(lineage.reaches_below(run.floors) for lineage in plan.lineages)
+    has_floor = any(map(run.floors.reach, plan.lineages))
     known = {} if written.whole and not has_floor else _known_lacking(run, plan)
     cleared = min((lineage.cleared_at(plan.at) for lineage in plan.lineages), default=MIN_POSITION)
     # what an emptied table lacked is mended; found again, it counts from now
@@ -187,15 +187,18 @@ def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> 
 
 def _known_lacking(run: GoldRun, plan: TablePlan | ShardsPlan) -> dict[str, Position]:
     """What the table is known to lack by the last manifest, and since when: a YAML may have merged it since
-    with others, or made a table of its own of a shard.
+    with others, made a table of its own of a shard, or left it out for a while.
     """
     mine = {lineage.id for lineage in plan.lineages}
     own = None if plan.known is None else plan.known.lineage
+    told = [
+        entry.lacking
+        for entry in run.entries.values()
+        if entry.lacking is not UNSET and (entry.lineage == own or not mine.isdisjoint(entry.lineages))
+    ]
     known: dict[str, Position] = {}
-    for entry in run.entries.values():
-        if entry.lineage == own or not mine.isdisjoint(entry.lineages):
-            found = {} if entry.lacking is UNSET else entry.lacking
-            known |= {text: min(place, known.get(text, place)) for text, place in found.items()}
+    for found in (*told, *(run.floors.lacking.get(one, {}) for one in mine)):
+        known |= {text: min(place, known.get(text, place)) for text, place in found.items()}
     return known
 
 

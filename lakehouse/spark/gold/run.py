@@ -44,7 +44,7 @@ from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark
 from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.ops.retention_floors import floors_of
+from lakehouse.spark.ops.retention_floors import below_floors, left_lacking
 from lakehouse.spark.quality.gates import Gates, open_gates
 from lakehouse.spark.session import arrow_batches, many_rows
 from lakehouse.spark.silver.tables import refuse_other_reading
@@ -193,14 +193,15 @@ def manifest_of(
     if errors and len(errors) == len(results):
         raise errors[0]
     run, layers = ready.run, ready.layers
-    late = tuple(run.disproved.values())
+    late, tables = tuple(run.disproved.values()), finished(run, results)
+    left = left_lacking(run.floors, run.history.lineages, run.entries.values(), tables)
     return Manifest(
         batch=run.window.batch,
         watermark=run.window.position,
         held_by=ready.held_by,
         consistency=run.settings.consistency,
         auto=run.settings.tables is None,
-        tables=finished(run, results),
+        tables=tables,
         applied=sum(result.found.applied for result in results),
         asked=asked,
         generation=log.generation,
@@ -218,6 +219,7 @@ def manifest_of(
         silver_rows=layers.silver_rows,
         bronze=layers.bronze,
         dismissals=layers.dismissals,
+        lacking=left or UNSET,
     )
 
 
@@ -279,7 +281,7 @@ def open_run(
         losses=(*losses, *server_changes(log, window.position[0]), *map(loss_text, open_losses(log))),
         disproved={one.name: one for one in disproved},
         missing=tuple(missing_files(log)),
-        floors=floors_of(log),
+        floors=below_floors(log, last),
         gates=gates,
         stops=gates.stops(silver, entries, window.condition, epochs) if stops else {},
         unpublished=unpublished(log),

@@ -1,16 +1,61 @@
 """The retention floors of a source, by table. Silver refuses changes that arrive below one, and counts them
-in its book; the schema history refuses statements (lakehouse/schema_history/ordering_problems.py).
+in its book; the schema history refuses statements (lakehouse/schema_history/ordering_problems.py); gold keeps
+what the changes that are gone lacked.
 """
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from msgspec import UNSET
 
 from lakehouse.events import Position
-from lakehouse.lineage import Name
+from lakehouse.lineage import Lineage, Name
+from lakehouse.ops.records.gold import Lacking, Manifest, TableEntry
 from lakehouse.ops.records.operators import Floor
 from lakehouse.schema_history.ordering_problems import RaisedFloor
 from lakehouse.spark.ops.log import OpsLog
 
 Floors = dict[Name, Position]
+
+
+class BelowFloors(NamedTuple):
+    """What a run of gold knows of retention floors: their places by source table, and what tables that the
+    last manifest has no more were known to lack, by lineage.
+    """
+
+    places: Mapping[Name, Position] = {}
+    lacking: Mapping[str, Lacking] = {}
+
+    def reach(self, lineage: Lineage) -> bool:
+        """Whether some of a lineage's changes are gone."""
+        return lineage.reaches_below(self.places)
+
+
+def below_floors(log: OpsLog, last: Manifest | None) -> BelowFloors:
+    """What a run that follows the manifest `last` knows of floors."""
+    lacking = last.lacking if last is not None and last.lacking is not UNSET else {}
+    return BelowFloors(floors_of(log), lacking)
+
+
+def left_lacking(
+    below: BelowFloors,
+    lineages: Iterable[Lineage],
+    before: Iterable[TableEntry],
+    now: Iterable[TableEntry],
+) -> dict[str, Lacking]:
+    """What the lineages that gold has no more lack below a floor: nothing is left there that would show it
+    again, once they come back. `before` and `now`: the entries of the last manifest, and of the next one.
+    """
+    there = {lineage for entry in now for lineage in entry.lineages}
+    known = dict(below.lacking)
+    for entry in before:
+        if entry.lacking is not UNSET:
+            known |= dict.fromkeys(entry.lineages, entry.lacking)
+    return {
+        lineage.id: known[lineage.id]
+        for lineage in lineages
+        if lineage.id not in there and known.get(lineage.id) and below.reach(lineage)
+    }
 
 
 def floors_of(log: OpsLog) -> Floors:

@@ -1,5 +1,6 @@
 """Merged tables of which a shard is held: the table is behind, and says what ends that. Needs no session."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import ShardsPlan, TablePlan, plan_tables
 from lakehouse.spark.gold.results import Written
 from lakehouse.spark.gold.shards import held_for_rows, open_shards, write_shards
+from lakehouse.spark.ops.retention_floors import BelowFloors, left_lacking
 from lakehouse.spark.readers.show import Reader
 from tests.support.feeds import TiCDC
 from tests.support.records import table_entry
@@ -57,7 +59,8 @@ def run_over(feed: TiCDC, end: int, before: int = 1, known: TableEntry | None = 
         "gates": SimpleNamespace(of=lambda _: None),
         "size": lambda _: SimpleNamespace(small=True, rows=1, bytes=1),
         "counts": NO_COUNTS,
-        **{key: {} for key in ("stops", "dead", "disproved", "floors")},
+        "floors": BelowFloors(),
+        **{key: {} for key in ("stops", "dead", "disproved")},
         **dict.fromkeys(("void", "epochs", "missing", "losses", "rebuild", "unpublished", "returned"), ()),
         **dict.fromkeys(("refresh", "silver", "spark", "lake"), None),
     }
@@ -202,17 +205,49 @@ def test_what_a_table_lacks_below_a_floor_stays_when_a_yaml_merges_it_with_other
     alone = {one.id: table_entry(lineage=one.id, state="incomplete", lacking=lacking) for one in lineages[1:]}
 
     def merged(floors: dict[Any, Any]) -> TableEntry:
-        run = run_over(feed, 9, before=7, entries=alone, floors=floors)
+        run = run_over(feed, 9, before=7, entries=alone, floors=BelowFloors(floors))
         return shards_entry(run, plan_of(run), Written(1, whole=True), [], ())
 
     assert (merged({}).state, merged({}).lacking) == ("exact", {})
     floor = merged({("d", "o_1"): at(6)})
     assert (floor.state, floor.since, floor.lacking) == ("incomplete", at(5), lacking)
-    parted = run_over(feed, 9, before=7, known=floor, floors={("d", "o_1"): at(6)})
+    parted = run_over(feed, 9, before=7, known=floor, floors=BelowFloors({("d", "o_1"): at(6)}))
     parted.settings.options = {}
     plans = [one for one in plan_tables(parted) if isinstance(one, TablePlan)]
     entries = [table_entry_of(parted, one, Written(1, whole=True), []) for one in plans]
     assert {entry.table: entry.lacking for entry in entries} == {"o_0": {}, "o_1": lacking}
+
+
+def test_what_a_table_lacks_below_a_floor_stays_while_gold_does_not_have_it() -> None:
+    """A YAML that goes and comes back, or another choice of `tables`, would else leave it exact."""
+    feed = shard(shard(TiCDC(), 0, 1), 1, 1).row(5, "INSERT", ROW, table="o_1")
+    run = run_over(feed, 9, before=7, floors=BelowFloors({("d", "o_1"): at(6)}))
+    run.settings.options = {}
+    lineages = {one.id: one for one in run.history.lineages}
+    gone = next(id_ for id_, one in lineages.items() if one.name_at(at(9)) == ("d", "o_1"))
+    lacking = {"a change lacks something": at(5)}
+    before = [table_entry(lineage=one, state="incomplete", lacking=lacking) for one in lineages]
+    others = [one for one in before if one.lineage != gone]
+
+    def left(known: Sequence[TableEntry], now: Sequence[TableEntry]) -> dict[str, Any]:
+        return left_lacking(run.floors, lineages.values(), known, now)
+
+    assert left(before, others) == {gone: lacking}
+    assert left(before, before) == {}
+    run.floors = run.floors._replace(lacking=left(before, others))
+    assert left(others, others) == {gone: lacking}, "for as long as it takes"
+
+    again = {
+        plan.lineages[0].id: table_entry_of(run, plan, Written(1, whole=True), []) for plan in plans(run)
+    }
+    assert (again[gone].state, again[gone].lacking) == ("incomplete", lacking)
+    run.floors = run.floors._replace(places={})
+    assert left(others, others) == {}, "another generation of silver has its log"
+
+
+def plans(run: Any) -> list[TablePlan]:
+    """What the run does with tables that are not merged."""
+    return [plan for plan in plan_tables(run) if isinstance(plan, TablePlan)]
 
 
 def migrated(feed: TiCDC) -> TiCDC:
