@@ -41,7 +41,8 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
     database, table = plan.lineage.name_at(plan.at) or plan.lineage.intervals[-1].name
     lacking = lacking_of(run, plan, written)
     changes, fewer = folded_of(run, plan, written)
-    state = state_of(run, plan.lineage, plan.at, held=plan.held, lacking={**lacking, **fewer})
+    known = {**lacking, **fewer, **_below_floors(run, plan)}
+    state = state_of(run, plan.lineage, plan.at, held=plan.held, lacking=known)
     stop = run.stops.get(plan.lineage.id)
     return TableEntry(
         lineage=plan.lineage.id,
@@ -93,7 +94,7 @@ def shards_entry(
     lacking = lacking_of(run, plan, written)
     changes, fewer = folded_of(run, plan, written)
     lineage, held = plan.held[0] if plan.held else (None, None)
-    found = _state_of_shards(run, plan, {**lacking, **fewer})
+    found = _state_of_shards(run, plan, {**lacking, **fewer, **_below_floors(run, plan)})
     return TableEntry(
         lineage=shards_id(plan.options),
         database=database,
@@ -200,6 +201,13 @@ def _known_lacking(run: GoldRun, plan: TablePlan | ShardsPlan) -> dict[str, Posi
     for found in (*told, *(run.floors.lacking.get(one, {}) for one in mine)):
         known |= {text: min(place, known.get(text, place)) for text, place in found.items()}
     return known
+
+
+def _below_floors(run: GoldRun, plan: TablePlan | ShardsPlan) -> dict[str, Position]:
+    """What retention floors leave of the table that is not what it would be with its log."""
+    upstream = run.settings.upstream
+    limits = (run.floors.limits(one, plan.at, plan.options, upstream) for one in plan.lineages)
+    return {text: place for found in limits for text, place in found.items()}
 
 
 def folded_of(

@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Position, just_below
-from lakehouse.fold.compaction import compacted, named_image, needs_log, with_namesakes
+from lakehouse.fold.compaction import compacted, folded_under, named_image, needs_log, with_namesakes
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.options import from_plain
 from lakehouse.gold.shards import options_of
@@ -93,7 +94,10 @@ def raise_floor(
         if not yes or not folded:
             return {**outcome, "done": False}
         names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
-        log.add(Floor(generation=log.generation, place=place, names=tuple(names), why=why, batch=done.batch))
+        upstream = upstream_of(settings.format, settings.options)
+        under = {one.id: folded_under(one, place, upstream) for one in folded}
+        floor = Floor(generation=log.generation, place=place, names=tuple(names), why=why, batch=done.batch)
+        log.add(msgspec.structs.replace(floor, folded=under))
         with many_rows(spark), keeping():
             rows = snapshot_rows(log, changes, folded, place, settings=settings, batch=done.batch)
             lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))

@@ -3,12 +3,16 @@ in its book; the schema history refuses statements (lakehouse/schema_history/ord
 what the changes that are gone lacked.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import UNSET
 
 from lakehouse.events import Position
+from lakehouse.fold.compaction import folded_under
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage, Name
 from lakehouse.ops.records.gold import Lacking, Manifest, TableEntry
 from lakehouse.ops.records.operators import Floor
@@ -16,25 +20,49 @@ from lakehouse.schema_history.ordering_problems import RaisedFloor
 from lakehouse.spark.ops.log import OpsLog
 
 Floors = dict[Name, Position]
+LOG_GONE = "a retention floor has taken the changes below it, which {} shows too"
+FOLDED_OTHERWISE = (
+    "a retention floor has folded the changes below it under another `on_ddl`, `key`, `server` or `charset`"
+)
 
 
 class BelowFloors(NamedTuple):
-    """What a run of gold knows of retention floors: their places by source table, and what tables that the
-    last manifest has no more were known to lack, by lineage.
+    """What a run of gold knows of retention floors: their places by source table; and by lineage, what tables
+    that the last manifest has no more were known to lack, and under what each floor has folded it.
     """
 
     places: Mapping[Name, Position] = {}
     lacking: Mapping[str, Lacking] = {}
+    folded: Mapping[str, Sequence[tuple[Position, str]]] = {}
 
     def reach(self, lineage: Lineage) -> bool:
         """Whether some of a lineage's changes are gone."""
         return lineage.reaches_below(self.places)
 
+    def limits(self, lineage: Lineage, at: Position, options: GoldOptions, upstream: Upstream) -> Lacking:
+        """What of a table can't be folded from the rows at its floors, and since when: what it shows beside
+        its live rows, and what YAMLs say by now of what was below.
+        """
+        found = {}
+        if not options.plain and self.reach(lineage):
+            place = max(self.places[one.name] for one in lineage.intervals if one.name in self.places)
+            mode = "deletes: soft" if options.mode == "upsert" else f"mode {options.mode}"
+            found[LOG_GONE.format(mode)] = max(place, lineage.cleared_at(at))
+        for place, under in self.folded.get(lineage.id, ()):
+            if place <= at and folded_under(lineage, place, upstream) != under:
+                found[FOLDED_OTHERWISE] = min(place, found.get(FOLDED_OTHERWISE, place))
+        return found
+
 
 def below_floors(log: OpsLog, last: Manifest | None) -> BelowFloors:
     """What a run that follows the manifest `last` knows of floors."""
     lacking = last.lacking if last is not None and last.lacking is not UNSET else {}
-    return BelowFloors(floors_of(log), lacking)
+    folded = defaultdict[str, list[tuple[Position, str]]](list)
+    for record in log.all(Floor):
+        if record.generation == log.generation and record.folded is not UNSET:
+            for lineage, under in record.folded.items():
+                folded[lineage].append((record.place, under))
+    return BelowFloors(floors_of(log), lacking, folded)
 
 
 def left_lacking(

@@ -9,11 +9,13 @@ import pytest
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
+from lakehouse.fold.compaction import folded_under
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import PLAIN, GoldOptions, to_plain
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.operators import Epoch
+from lakehouse.reporting.text.remedies import Where, of_reason
 from lakehouse.schema_history.table_lives import UNSEEN
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
 from lakehouse.spark.gold.entries import shards_entry, without_shards
@@ -243,6 +245,59 @@ def test_what_a_table_lacks_below_a_floor_stays_while_gold_does_not_have_it() ->
     assert (again[gone].state, again[gone].lacking) == ("incomplete", lacking)
     run.floors = run.floors._replace(places={})
     assert left(others, others) == {}, "another generation of silver has its log"
+
+
+@pytest.mark.parametrize(
+    ("said", "shows"),
+    [
+        (GoldOptions(mode="history"), "mode history"),
+        (GoldOptions(mode="append"), "mode append"),
+        (GoldOptions(deletes="soft"), "deletes: soft"),
+        (GoldOptions(), None),
+    ],
+)
+@pytest.mark.parametrize("merged", ["", "d.all"])
+def test_a_table_whose_log_is_gone_is_exact_in_no_mode_that_shows_it(
+    said: GoldOptions, shows: str | None, merged: str
+) -> None:
+    """Its YAML said upsert when the floor was raised. A TRUNCATE brings nothing of the log back."""
+    feed = shard(TiCDC(), 1, 1).row(5, "INSERT", ROW, table="o_1").ddl(7, "TRUNCATE TABLE o_1", table="o_1")
+    why = f"a retention floor has taken the changes below it, which {shows} shows too"
+
+    def entry(end: int, floors: BelowFloors) -> TableEntry:
+        run = run_over(feed, end, before=end - 1, floors=floors)
+        run.settings.options = {("d", "o_1"): msgspec.structs.replace(said, merged=merged)}
+        (plan,) = plan_tables(run)
+        if isinstance(plan, ShardsPlan):
+            return shards_entry(run, plan, Written(1, whole=True), [], ())
+        return table_entry_of(run, plan, Written(1, whole=True), [])
+
+    assert entry(8, BelowFloors()).state == entry(8, BelowFloors({("d", "o_1"): at(1)})).state == "exact"
+    floors = BelowFloors({("d", "o_1"): at(6)})
+    for end, since in ((6, 6), (8, 7)):
+        found = entry(end, floors)
+        assert (found.state, found.since) == (("incomplete", at(since)) if shows else ("exact", None))
+        assert shows is None or (found.why or "").endswith(why)
+        assert found.lacking == {}, "another mode is exact again"
+
+
+def test_a_table_that_a_floor_has_folded_under_another_yaml_is_incomplete_until_it_is_emptied() -> None:
+    feed = shard(TiCDC(), 1, 1).row(5, "INSERT", ROW, table="o_1").ddl(9, "TRUNCATE TABLE o_1", table="o_1")
+    (lineage,) = feed.memory.history().lineages
+    under = folded_under(lineage, at(6), Upstream())
+
+    def entry(end: int, *folded: tuple[Position, str]) -> TableEntry:
+        floors = BelowFloors({("d", "o_1"): at(6)}, folded={lineage.id: folded})
+        run = run_over(feed, end, before=end - 1, floors=floors)
+        run.settings.options = {}
+        (plan,) = plans(run)
+        return table_entry_of(run, plan, Written(1), [])
+
+    other = entry(8, (at(6), "another"), (at(7), under))
+    assert (other.state, other.since, other.lacking) == ("incomplete", at(6), {})
+    assert of_reason(other.why or "", Where("shop", "d.o_1"))[0].command == "lakehouse rebuild silver shop"
+    assert entry(8, (at(6), under), (at(7), under)).state == "exact"
+    assert entry(10, (at(6), "another")).state == "exact"
 
 
 def plans(run: Any) -> list[TablePlan]:
