@@ -72,18 +72,16 @@ def left_lacking(
     now: Iterable[TableEntry],
 ) -> dict[str, Lacking]:
     """What the lineages that gold has no more lack below a floor: nothing is left there that would show it
-    again, once they come back. `before` and `now`: the entries of the last manifest, and of the next one.
+    again, once they come back; YAMLs may take one out of the history too, which a log that goes on makes one
+    with another. `before` and `now`: the entries of the last manifest, and of the next one.
     """
     there = {lineage for entry in now for lineage in entry.lineages}
+    there |= {lineage.id for lineage in lineages if not below.reach(lineage)}
     known = dict(below.lacking)
     for entry in before:
         if entry.lacking is not UNSET:
             known |= dict.fromkeys(entry.lineages, entry.lacking)
-    return {
-        lineage.id: known[lineage.id]
-        for lineage in lineages
-        if lineage.id not in there and known.get(lineage.id) and below.reach(lineage)
-    }
+    return {one: told for one, told in known.items() if below.places and told and one not in there}
 
 
 def floors_of(log: OpsLog) -> Floors:

@@ -238,6 +238,8 @@ def test_what_a_table_lacks_below_a_floor_stays_while_gold_does_not_have_it() ->
     assert left(before, before) == {}
     run.floors = run.floors._replace(lacking=left(before, others))
     assert left(others, others) == {gone: lacking}, "for as long as it takes"
+    without = [one for one in lineages.values() if one.id != gone]
+    assert left_lacking(run.floors, without, others, others) == {gone: lacking}
 
     again = {
         plan.lineages[0].id: table_entry_of(run, plan, Written(1, whole=True), []) for plan in plans(run)
