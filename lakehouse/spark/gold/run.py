@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.shards import misspelled
 from lakehouse.gold.table_names import names_held
-from lakehouse.lineage import History, Name
+from lakehouse.lineage import History, Lineage, Name, shape_of
 from lakehouse.ops.progress import Disproved, Partition, TopicEnd
 from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
 from lakehouse.ops.records.operators import Epoch, Rebuild
@@ -263,6 +263,14 @@ def open_run(
     done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
     silver, gates = counted_changes(log, window.batch), gates_of(log, settings, history, window)
+    void = (*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None))
+
+    def is_alike(lineage: Lineage, entry: TableEntry) -> bool:
+        """Whether the table's schema history is that under which the last manifest has it."""
+        return last is not None and entry.shape.startswith(
+            shape_of(lineage, last.position_of(entry), list(void))
+        )
+
     return GoldRun(
         spark=log.spark,
         lake=log.lake,
@@ -276,14 +284,14 @@ def open_run(
         rebuild=rebuild,
         returned=returned,
         epochs=epochs,
-        void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
+        void=void,
         dead=open_counts(log),
         losses=(*losses, *server_changes(log, window.position[0]), *map(loss_text, open_losses(log))),
         disproved={one.name: one for one in disproved},
         missing=tuple(missing_files(log)),
         floors=below_floors(log, last),
         gates=gates,
-        stops=gates.stops(silver, entries, window.condition, epochs) if stops else {},
+        stops=gates.stops(silver, entries, window.condition, epochs, is_alike=is_alike) if stops else {},
         unpublished=unpublished(log),
         counts=counts_of(log, window, last, silver) if stops else NO_COUNTS,
     )
