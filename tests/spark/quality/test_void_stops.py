@@ -25,7 +25,7 @@ def test_a_row_that_counts_no_more_stops_no_table(
     entry = table_entry(lineage="t@10", state="behind", shape="of suite", stopped=(STOPPED, "total"))
     monkeypatch.setattr(gates, "of_lineage", lambda _: None)
     monkeypatch.setattr(gates, "_first_stop", lambda *_: later)
-    monkeypatch.setattr(gates.F, "lit", lambda _: "all")
+    monkeypatch.setattr("lakehouse.spark.quality.gates.F.lit", lambda _: "all")
     told: Any = {"judges": {"t@10": judge}}
     judges, silver = SimpleNamespace(**told), SimpleNamespace(where=lambda _: None)
 
@@ -45,7 +45,7 @@ def test_all_changes_are_judged_where_another_schema_reads_them(monkeypatch: pyt
     silver, looked_at = SimpleNamespace(where=lambda _: None), list[Any]()
     monkeypatch.setattr(gates, "of_lineage", lambda _: None)
     monkeypatch.setattr(gates, "_first_stop", lambda *told: looked_at.append(told[2]))
-    monkeypatch.setattr(gates.F, "lit", lambda _: "all")
+    monkeypatch.setattr("lakehouse.spark.quality.gates.F.lit", lambda _: "all")
     entry = table_entry(lineage="t@10", shape="of suite")
 
     for alike in (True, False):
