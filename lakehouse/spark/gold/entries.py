@@ -152,6 +152,21 @@ def _state_of_shards(run: GoldRun, plan: ShardsPlan, lacking: Mapping[str, Posit
     return EXACT
 
 
+def kept_entry(run: GoldRun, plan: TablePlan | ShardsPlan) -> TableEntry | None:
+    """The entry of a table that something holds, by now, before a floor where its rows stand: it stays as it
+    was published, and is folded whole once nothing does. None where it has rows at its place.
+    """
+    known, lineages = plan.known, plan.lineages
+    if known is None or not any(run.floors.stand_above(one, plan.at) for one in lineages):
+        return None
+    held = plan.held if isinstance(plan, TablePlan) else plan.held[0][1] if plan.held else None
+    shard = plan.held[0][0] if isinstance(plan, ShardsPlan) and plan.held else None
+    why = state_of(run, lineages[0], plan.at, held=held, lacking={}).why
+    since = known.since if known.state == "behind" else run.window.position_before
+    held_now = held_at(held, run.window.position, known, shard=shard)
+    return replace(known, shape="", state="behind", since=since, why=why, held=held_now)
+
+
 def retired_entry(plan: TablePlan) -> TableEntry:
     """The entry of a dropped table, which keeps its Delta data as it was."""
     assert plan.known is not None

@@ -39,6 +39,11 @@ class BelowFloors(NamedTuple):
         """Whether some of a lineage's changes are gone."""
         return lineage.reaches_below(self.places)
 
+    def stand_above(self, lineage: Lineage, at: Position) -> bool:
+        """Whether a lineage has no rows at a position any more: they stand at a floor above it."""
+        names = (one.name for one in lineage.intervals)
+        return self.reach(lineage) and any(at < self.places[name] for name in names if name in self.places)
+
     def limits(self, lineage: Lineage, at: Position, options: GoldOptions, upstream: Upstream) -> Lacking:
         """What of a table can't be folded from the rows at its floors, and since when: what it shows beside
         its live rows, and what YAMLs say by now of what was below.

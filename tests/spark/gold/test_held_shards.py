@@ -18,7 +18,7 @@ from lakehouse.ops.records.operators import Epoch
 from lakehouse.reporting.text.remedies import Where, of_reason
 from lakehouse.schema_history.table_lives import UNSEEN
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
-from lakehouse.spark.gold.entries import shards_entry, without_shards
+from lakehouse.spark.gold.entries import kept_entry, shards_entry, without_shards
 from lakehouse.spark.gold.entries import table_entry as table_entry_of
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import ShardsPlan, TablePlan, plan_tables
@@ -300,6 +300,37 @@ def test_a_table_that_a_floor_has_folded_under_another_yaml_is_incomplete_until_
     assert of_reason(other.why or "", Where("shop", "d.o_1"))[0].command == "lakehouse rebuild silver shop"
     assert entry(8, (at(6), under), (at(7), under)).state == "exact"
     assert entry(10, (at(6), "another")).state == "exact"
+
+
+@pytest.mark.parametrize("merged", ["", "d.all"])
+def test_a_table_that_is_held_below_a_floor_by_now_stays_as_it_was_published(merged: str) -> None:
+    """A fold of what is left up to there would be empty."""
+    feed = shard(TiCDC(), 1, 1).ddl(3, "ALTER TABLE o_1 DROP COLUMN a", table="o_1")
+    feed.row(7, "INSERT", {"id": 2}, table="o_1")
+    options = {("d", "o_1"): GoldOptions(merged=merged)}
+    holding = Rules({("d", "o_1"): {"drop_column": "hold"}})
+    floors = BelowFloors({("d", "o_1"): at(6)})
+    lineage = feed.memory.history().lineages[0].id
+    known = table_entry(
+        lineage=f"shards of {merged}" if merged else lineage, state="exact", shape="of before", version=4
+    )
+
+    def kept(rules: Rules, before: int = 8, **more: Any) -> TableEntry | None:
+        history = feed.memory.ruled(rules).history()
+        run = run_over(feed, 9, before, **{"known": known, "history": history, "floors": floors, **more})
+        run.settings.options = options
+        (plan,) = plan_tables(run)
+        return kept_entry(run, plan)
+
+    entry = kept(holding)
+    assert entry is not None
+    assert (entry.state, entry.since, entry.version, entry.shape) == ("behind", at(8), 4, "")
+    assert entry.why == "held by a DDL: on_ddl says hold for drop_column"
+    assert entry.held is not None and entry.held.position == at(3), "`ddl approve` decides on it"
+    assert kept(holding, known=entry, before=9) == entry
+    assert kept(Rules()) is None
+    assert kept(holding, floors=BelowFloors()) is None
+    assert kept(holding, known=None) is None
 
 
 def plans(run: Any) -> list[TablePlan]:
