@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+from msgspec import UNSET
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import SNAPSHOT_TOPIC, Position, just_below
+from lakehouse.events import MIN_POSITION, SNAPSHOT_TOPIC, Position, just_below
 from lakehouse.fold.compaction import compacted, folded_under, named_image, needs_log, with_namesakes
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.options import from_plain
@@ -157,6 +158,7 @@ def kept_logs(
         or unread(one, place, entries.get(one.id))
         or unfinished(one, place, unfinished_snapshots(done))
         or incoming(one, awaited)
+        or unpromised(one, place, done, manifest.consistency)
         for one in lineages
     }
     told = {lineage: why for lineage, why in reasons.items() if why is not None}
@@ -230,6 +232,23 @@ def incoming(lineage: Lineage, awaited: Awaited) -> str | None:
     if any(file.table in names for file in awaited.files):
         return "the storage sink lacks a file that may be of it: put it back, or dismiss it first"
     return None
+
+
+def unpromised(lineage: Lineage, place: Position, done: Done, consistency: str) -> str | None:
+    """Why a table keeps its log though gold has folded it: where no watermark says that all below the floor
+    has come, other changes of it may, which would be refused. In one partition none does once that has told
+    of something at or above the floor.
+    """
+    if consistency != "eventual":
+        return None
+    names = {interval.name for interval in lineage.intervals}
+    topics = {one.name: set(() if one.topics is UNSET else one.topics) for one in done.tables}
+    mine = {topic for name in names for topic in topics.get(name, ())} - {SNAPSHOT_TOPIC}
+    partitions = {(one.topic, one.partition) for one in done.next if one.topic in mine}
+    told = [one.high for one in done.tables if topics[one.name] == mine]
+    if len(partitions) == 1 and max(told, default=MIN_POSITION) >= place:
+        return None
+    return "no watermark tells that all of its changes from below the floor have come"
 
 
 def predicate(lineages: Iterable[Lineage], place: Position) -> str:
