@@ -158,7 +158,7 @@ def kept_logs(
         or unread(one, place, entries.get(one.id))
         or unfinished(one, place, unfinished_snapshots(done))
         or incoming(one, awaited)
-        or unpromised(one, place, done, manifest.consistency)
+        or unpromised(one, place, done, None if manifest.consistency != "eventual" else settings.order)
         for one in lineages
     }
     told = {lineage: why for lineage, why in reasons.items() if why is not None}
@@ -234,18 +234,20 @@ def incoming(lineage: Lineage, awaited: Awaited) -> str | None:
     return None
 
 
-def unpromised(lineage: Lineage, place: Position, done: Done, consistency: str) -> str | None:
+def unpromised(lineage: Lineage, place: Position, done: Done, order: str | None) -> str | None:
     """Why a table keeps its log though gold has folded it: where no watermark says that all below the floor
     has come, other changes of it may, which would be refused. In one partition none does once that has told
-    of something at or above the floor.
+    of something at or above the floor; of the table itself, where the tables of a partition are in no one
+    order. `order`: of the feed's positions; None: there is a watermark.
     """
-    if consistency != "eventual":
+    if order is None:
         return None
     names = {interval.name for interval in lineage.intervals}
     topics = {one.name: set(() if one.topics is UNSET else one.topics) for one in done.tables}
     mine = {topic for name in names for topic in topics.get(name, ())} - {SNAPSHOT_TOPIC}
     partitions = {(one.topic, one.partition) for one in done.next if one.topic in mine}
-    told = [one.high for one in done.tables if topics[one.name] == mine]
+    as_one = order in ("binlog", "arrival")
+    told = [one.high for one in done.tables if topics[one.name] == mine and (as_one or one.name in names)]
     if len(partitions) == 1 and max(told, default=MIN_POSITION) >= place:
         return None
     return "no watermark tells that all of its changes from below the floor have come"

@@ -189,7 +189,7 @@ def test_a_table_of_a_feed_without_watermarks_keeps_its_log_where_more_may_come_
     low, place = (0, 10, 0, 0, 0, 0), (0, 200, 0, 0, 0, 0)
     lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
 
-    def keeps(*places: tuple[str, int], consistency: str = "eventual", **highs: int) -> bool:
+    def keeps(*places: tuple[str, int], order: str | None = "arrival", **highs: int) -> bool:
         tables = tuple(
             TableSize(("d", name), low, (0, high, 0, 0, 0, 0), 1, topics=(places[0][0],))
             for name, high in highs.items()
@@ -205,12 +205,16 @@ def test_a_table_of_a_feed_without_watermarks_keeps_its_log_where_more_may_come_
             dead=(),
             tables=(*tables, TableSize(("d", "other"), low, (0, 900, 0, 0, 0, 0), 1, topics=("another",))),
         )
-        return unpromised(lineage, place, done, consistency) is not None
+        return unpromised(lineage, place, done, order) is not None
 
     assert keeps(("all", 0), ("all", 1), t=300), "partition 1 may be at 100"
-    assert not keeps(("all", 0), ("all", 1), t=300, consistency="resolved")
+    assert not keeps(("all", 0), ("all", 1), t=300, order=None)
     assert not keeps(("all", 0), t=300)
     assert not keeps(("all", 0), t=50, beside=300), "the partition is beyond the floor"
+    assert not keeps(("all", 0), t=50, beside=300, order="binlog")
+    for order in ("tidb", "files"):
+        assert keeps(("all", 0), t=50, beside=300, order=order), "each table has an order of its own"
+        assert not keeps(("all", 0), t=300, order=order)
     assert keeps(("all", 0), t=50), "and another topic says nothing of it"
     assert keeps(("all", 0), beside=300), "nothing is known of it"
 
