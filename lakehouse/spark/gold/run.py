@@ -45,7 +45,7 @@ from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import below_floors, left_lacking
-from lakehouse.spark.quality.gates import Gates, open_gates
+from lakehouse.spark.quality.gates import Gates, Stop, open_gates
 from lakehouse.spark.session import arrow_batches, many_rows
 from lakehouse.spark.silver.tables import refuse_other_reading
 
@@ -263,14 +263,6 @@ def open_run(
     done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
     silver, gates = counted_changes(log, window.batch), gates_of(log, settings, history, window)
-    void = (*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None))
-
-    def is_alike(lineage: Lineage, entry: TableEntry) -> bool:
-        """Whether the table's schema history is that under which the last manifest has it."""
-        return last is not None and entry.shape.startswith(
-            shape_of(lineage, last.position_of(entry), list(void))
-        )
-
     return GoldRun(
         spark=log.spark,
         lake=log.lake,
@@ -284,17 +276,35 @@ def open_run(
         rebuild=rebuild,
         returned=returned,
         epochs=epochs,
-        void=void,
+        void=void_of(log),
         dead=open_counts(log),
         losses=(*losses, *server_changes(log, window.position[0]), *map(loss_text, open_losses(log))),
         disproved={one.name: one for one in disproved},
         missing=tuple(missing_files(log)),
         floors=below_floors(log, last),
         gates=gates,
-        stops=gates.stops(silver, entries, window.condition, epochs, is_alike=is_alike) if stops else {},
+        stops=stops_of(log, gates, silver, window) if stops else {},
         unpublished=unpublished(log),
         counts=counts_of(log, window, last, silver) if stops else NO_COUNTS,
     )
+
+
+def void_of(log: OpsLog) -> tuple[int | Position | None, ...]:
+    """Restores of the upstream, and snapshots that were broken off."""
+    done = log.last(Done)
+    return (*(one.restored_to for one in log.all(Epoch)), *aborted(done.transactions if done else None))
+
+
+def stops_of(log: OpsLog, gates: Gates, silver: DataFrame, window: Window) -> dict[str, Stop]:
+    """Where checks stop tables in the window behind the last manifest."""
+    last, void = log.last(Manifest), list(void_of(log))
+
+    def is_alike(lineage: Lineage, entry: TableEntry) -> bool:
+        """Whether the schema history is that under which the manifest has the table."""
+        return last is not None and entry.shape.startswith(shape_of(lineage, last.position_of(entry), void))
+
+    entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
+    return gates.stops(silver, entries, window.condition, tuple(log.all(Epoch)), is_alike=is_alike)
 
 
 def counts_of(log: OpsLog, window: Window, last: Manifest | None, silver: DataFrame) -> ChangeCounts:
