@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lakehouse.ddl_effects import VERSIONED, Clear, Effect, Unknowable
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.schema import GoldKeeps, TableSchema
+from lakehouse.schema import Column, GoldKeeps, TableSchema
 
 Name = tuple[str, str]
 # a producer that has mixed up names goes on so: rows behind a TRUNCATE have the same ones
@@ -258,16 +258,22 @@ def _text(schema: TableSchema, texts: dict[int, str]) -> str:
 
 
 def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
-    """The columns that identify a row: the primary key, else the key that messages name, else a NOT NULL
-    unique key.
+    """The columns that identify a row: the primary key, else the key that messages or its YAML name, else a
+    NOT NULL unique key.
     """
     schema = lineage.steps[step].schema
     if schema.primary_key:
         return schema.primary_key
-    named = [schema.column(name) for name in lineage.key_names]
+    named = [schema.column(name) or _renamed(lineage, schema, name) for name in lineage.key_names]
     if named and all(named):
         return tuple(column.id for column in named if column is not None)
     return schema.handle_key
+
+
+def _renamed(lineage: Lineage, schema: TableSchema, name: str) -> Column | None:
+    """The column of a schema that has the name in another one of the table's schemas."""
+    others = (step.schema.column(name) for step in lineage.steps)
+    return next((here for one in others if one and (here := schema.by_id(one.id)) is not None), None)
 
 
 def key_orders(lineage: Lineage) -> set[tuple[int, ...]]:

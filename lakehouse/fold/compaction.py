@@ -7,18 +7,26 @@ live row.
 A floor is a place where no DDL stands, and its snapshot changes stand right there: the schema below it is
 theirs. Tables that need their log are not compacted: those whose schema is inferred from it, those that keep
 what the source has dropped, and those of which rows at the floor may show what happened above it.
+
+What was folded together stays as it was, whatever YAMLs say later of statements, keys and the server:
+`folded_under` tells whether another fold would be another one.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from lakehouse.ddl_effects import Clear, Fill, ImpliedFill, UnknownFill
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import UPSTREAM, Change
 from lakehouse.fold.upcast import Row, Upstream
-from lakehouse.lineage import Lineage
-from lakehouse.schema import TableSchema
+from lakehouse.lineage import Lineage, key_ids
+from lakehouse.schema import ColumnType, TableSchema
 
 FLAG = "snapshot"
+# a row at a floor that lacks what these fill is told to lack it
+_FILLS = (Fill, ImpliedFill, UnknownFill)
 
 
 def needs_log(lineage: Lineage, floor: Position) -> str | None:
@@ -72,3 +80,29 @@ def compacted(
 def named_image(row: Row, schema: TableSchema) -> dict[str, object]:
     """A row by column name; columns that it does not have are left out, as they were."""
     return {column.name: row[column.id] for column in schema.columns if column.id in row}
+
+
+def folded_under(lineage: Lineage, floor: Position, upstream: Upstream) -> str:
+    """A digest of what the rows at a floor depend on beside changes: what statements below it have done, the
+    key, and the rules of the server where it had to convert values. It names all by itself, so that another
+    version of lakehouse finds the same.
+    """
+    steps = [step for step in lineage.steps if step.position <= floor]
+    effects = [(step.position, one) for step in steps for one in step.effects]
+    converts = any(not isinstance(one, Clear) for _, one in effects)
+    schema, key = lineage.schema_at(floor), key_ids(lineage, lineage.step_at(floor))
+    told = (
+        [interval.name for interval in lineage.intervals if interval.low <= floor],
+        lineage.name_at(floor),
+        [(place, type(one).__name__) for place, one in effects if not isinstance(one, _FILLS)],
+        [(column.name, _plain(column.type), column.id in key) for column in schema.columns],
+        sorted((column, _plain(kind)) for column, kind in schema.keeps.types),
+        (upstream.server, upstream.version) if converts else (),
+        upstream.charset or "",
+    )
+    return hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest()
+
+
+def _plain(kind: ColumnType) -> str:
+    """The type without its charset, which a later message may tell."""
+    return str(replace(kind, charset=None))

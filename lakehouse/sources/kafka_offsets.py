@@ -132,7 +132,7 @@ def incarnations_of(reading: Reading | None, topics: Iterable[Topic]) -> dict[st
     anew = created_anew(reading, topics)
     known = dict(reading.incarnations) if reading else {}
     for topic in topics:
-        if topic.name not in known or (reading is not None and has_another_id(reading, topic)):
+        if reading is None or topic.name not in reading.ids or has_another_id(reading, topic):
             known[topic.name] = topic.id
         elif topic.name in anew:
             known[topic.name] = _next_life(known[topic.name])
@@ -156,12 +156,13 @@ def begun(
     offsets) end, else at `first`. `wanted`: the topics that are asked for now.
 
     A topic that was created anew or was waited for, or a partition that is new, is read from 0, so that what
-    it lost in the meantime is known.
+    it lost in the meantime is known. What a recording had under a topic's name is none of the topic's.
     """
     topics = list(topics)
     incarnations, anew = incarnations_of(reading, topics), created_anew(reading, topics)
+    known_topics = reading.ids.keys() - set(anew) if reading else frozenset[str]()
     following = (
-        {place: offset for place, offset in reading.following.items() if place[0] not in anew}
+        {place: offset for place, offset in reading.following.items() if place[0] in known_topics}
         if reading
         else {}
     )

@@ -2,18 +2,21 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import just_below
-from lakehouse.fold.compaction import compacted, needs_log, with_namesakes
+from lakehouse.fold.compaction import compacted, folded_under, needs_log, with_namesakes
+from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Lineage, Step
 from tests.support.arrivals import Feed
 from tests.support.canal_feed import CanalFeed
 from tests.support.engine import Memory
 from tests.support.examples import QUICK
+from tests.support.feeds import TiCDC
 from tests.support.source_model import History
 
 
@@ -136,3 +139,59 @@ def test_a_floor_below_a_tables_beginning_is_that_of_an_earlier_one() -> None:
     floors = {("d", "t"): first.end}
     assert (first.reaches_below(floors), second.reaches_below(floors)) == (True, False)
     assert second.reaches_below({("d", "t"): (0, 9000, 0, 0, 0, 0)})
+
+
+FLOOR = just_below((0, 50, 3, 0, 0, 0))
+
+
+def folded_at_the_floor(told: Memory, other: Memory) -> bool:
+    """Whether the rows that were folded at the floor under some rules are those of another fold by now."""
+    (one,), changes = told._lineages()[0].lineages, told._lineages()[1]
+    mine = changes[one.id]
+    below = compacted(one, [each for each in mine if each.position <= FLOOR], FLOOR, told.upstream)
+    expected = other.tables(other.reach)
+    other._lineages()[1][one.id] = [*below, *(each for each in mine if each.position > FLOOR)]
+    return other.tables(other.reach) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "statement"),
+    [
+        ("truncate_table", "TRUNCATE TABLE t"),
+        ("modify_column", "ALTER TABLE t MODIFY a INT"),
+        ("drop_table", "DROP TABLE t"),
+        ("drop_column", "ALTER TABLE t DROP COLUMN a"),
+    ],
+)
+def test_what_a_floor_has_folded_under_another_on_ddl_is_told(kind: str, statement: str) -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9))").insert(2, id=1, a="1.5")
+    feed.ddl(10, statement).row(60, "INSERT", {"id": 2}, types={"id": "int"})
+    ignoring = Rules({("d", "t"): {kind: "ignore"}})
+
+    def under(rules: Rules) -> str:
+        (one,) = feed.memory.ruled(rules).history().lineages
+        return folded_under(one, FLOOR, Upstream())
+
+    assert under(ignoring) != under(Rules())
+    assert not folded_at_the_floor(feed.memory.ruled(Rules()), feed.memory.ruled(ignoring))
+    assert under(Rules({("d", "t"): {"alter_default": "ignore", kind: "evolve"}})) == under(Rules())
+
+
+def test_what_a_floor_has_folded_under_another_key_or_server_is_told() -> None:
+    """The server counts where it had to convert values, and what comes above the floor nowhere."""
+
+    def under(*statements: str, upstream: Upstream = Upstream(), key: tuple[str, ...] = ()) -> str:
+        feed = TiCDC().ddl(1, "CREATE TABLE t (id INT, a VARCHAR(9))")
+        for number, statement in enumerate(statements):
+            feed.ddl(10 + number, statement)
+        (one,) = feed.ddl(60, "TRUNCATE TABLE t").memory.history().lineages
+        one.key_names = key
+        return folded_under(one, FLOOR, upstream)
+
+    old = Upstream(version=(5, 7))
+    assert len({under(), under(key=("id",)), under(key=("id", "a")), under("TRUNCATE TABLE t")}) == 4
+    assert under(upstream=old) == under()
+    assert under("ALTER TABLE t MODIFY a INT", upstream=old) != under("ALTER TABLE t MODIFY a INT")
+    assert under(upstream=Upstream(charset="gbk")) != under()
+    (one,) = TiCDC().ddl(1, "CREATE TABLE t (id INT, a VARCHAR(9))").memory.history().lineages
+    assert folded_under(one, FLOOR, Upstream()) == under(), "what is above counts nowhere"

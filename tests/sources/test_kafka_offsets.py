@@ -28,6 +28,7 @@ from lakehouse.sources.kafka_offsets import (
     reading_of,
     unread,
 )
+from lakehouse.spark.bronze.recordings import read_up_to
 
 
 @dataclass
@@ -316,3 +317,18 @@ def test_a_topic_is_compared_with_no_other_of_thousands() -> None:
     assert has_more(following, reading)
     assert come_back(reading, topics) == []
     assert Named.compared < 20 * len(topics)
+
+
+def test_what_a_recording_had_under_a_topics_name_is_none_of_the_topics() -> None:
+    """A source that has tried a recording, and reads the topic from now on: its offsets are its own."""
+    recorded = read_up_to(Reading(), {("t", "", 0): 25_000, ("other", "", 0): 3})
+    landed = {("t", "", 0): 25_000, ("other", "", 0): 3}
+
+    for end in (9_000, 40_000):
+        found = begun(recorded, [topic(p0=end)], landed, {("t", 0): 5})
+        assert (found.incarnations["t"], found.following) == ("a", {("t", 0): 5})
+        assert backlog(found, [topic(p0=end)]) == {("t", 0): end - 5}
+    again = advanced(found, {("t", 0): 9_000})
+    assert begun(again, [topic(p0=9_500)], {**landed, ("t", "a", 0): 9_100}, {}).following["t", 0] == 9_100
+    back = read_up_to(again, {("t", "", 0): 25_000})
+    assert begun(back, [topic(p0=9_500)], {("t", "a", 0): 9_100}, {}).following == {("t", 0): 9_100}

@@ -9,6 +9,9 @@ from lakehouse.events import Position
 from lakehouse.ops.progress import BronzeRows, Disproved, Partition, TopicEnd
 from lakehouse.ops.records.record import Name, Record
 
+Lacking = dict[str, Position]
+"""What changes are known to lack, in words, and since when."""
+
 
 class HeldAt(msgspec.Struct, frozen=True):
     """What a table waits for: a DDL (`by` is "reader", "hold" or "reject"), its rows' undeclared columns
@@ -62,7 +65,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[Name, ...]
     options: dict[str, object] | None = None
     stopped: tuple[Position, str] | UnsetType = UNSET
-    lacking: dict[str, Position] | UnsetType = UNSET
+    lacking: Lacking | UnsetType = UNSET
     shards: tuple[str, ...] | UnsetType = UNSET
     collided: tuple[str, ...] | UnsetType = UNSET
     made_for: Name | UnsetType = UNSET
@@ -97,6 +100,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     silver_rows        how many rows silver's changes are to have up to `batch`
     bronze             how many rows bronze is to have, and how many of them silver has read up to `batch`
     dismissals         how many dismissals by operators its run had read
+    lacking            what the tables that gold has no more lack below a retention floor, by lineage
     """
 
     kind: ClassVar[str] = "manifest"
@@ -117,6 +121,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     silver_rows: int | UnsetType = UNSET
     bronze: BronzeRows | UnsetType = UNSET
     dismissals: int | UnsetType = UNSET
+    lacking: dict[str, Lacking] | UnsetType = UNSET
 
     def position_of(self, entry: TableEntry) -> Position:
         """Up to where a table's changes are in it: a table that is behind stands before the watermark."""

@@ -103,7 +103,8 @@ class Accepted(Record, frozen=True, kw_only=True):
 
 class Floor(Record, frozen=True, kw_only=True):
     """Silver, in this generation, has one row per live row in place of the log of these tables up to
-    `place`. `batch` is the last one that silver had done then: statements of later batches came too late."""
+    `place`. `batch` is the last one that silver had done then: statements of later batches came too late.
+    `folded`: by lineage what that row depends on beside changes (lakehouse/fold/compaction.py)."""
 
     kind: ClassVar[str] = "floor"
     generation: int
@@ -111,6 +112,7 @@ class Floor(Record, frozen=True, kw_only=True):
     names: tuple[Name, ...]
     why: str
     batch: int | UnsetType = UNSET
+    folded: dict[str, str] | UnsetType = UNSET
 
 
 class VerifiedTable(msgspec.Struct, frozen=True):

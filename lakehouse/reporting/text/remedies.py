@@ -204,7 +204,7 @@ REMEDIES: tuple[tuple[str, Callable[[Where], Steps]], ...] = (
     (r"topic .* was created anew", _lost),
     (r"the storage sink lacks ", _missing_file),
     (r"the upstream's binlog changed servers", _servers),
-    (r"silver has lost ", _silver_lost),
+    (r"silver has lost |a retention floor has ", _silver_lost),
     (r"bronze has lost |bronze: |bronze .*: ", _bronze_lost),
     (r"[\d,]+ records of .* are (missing by|not as long)", _lost),
     (r"[\d,]+ of [\d,]+ changes that silver has|Delta wrote ", _fewer),

@@ -173,7 +173,7 @@ def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, fir
         if (reading.ids, reading.topics, wanted) == (known.ids, known.topics, known.wanted):
             return reading
     else:
-        start = _first(kafka, topics) if known is None else {}
+        start = _first(kafka, topics) if known is None or not known.ids else {}
         # the new checkpoint may begin behind what a run that died has landed and not looked at
         for found in deleted(known, topics) if known is not None else ():
             note_lost(context, found)

@@ -82,16 +82,17 @@ def begin_pass(context: RunContext, recordings: Sequence[Callable[[], Iterable[M
 
 def read_up_to(reading: Reading, ends: Mapping[Place, int]) -> Reading:
     """The reading with other partitions, or behind more records of those that it has: of a topic's newest
-    incarnation.
+    incarnation. It has no id, as a topic of a broker has.
     """
-    incarnations, following = dict(reading.incarnations), dict(reading.following)
+    incarnations, following, ids = dict(reading.incarnations), dict(reading.following), dict(reading.ids)
     for (topic, incarnation, partition), end in sorted(ends.items()):
         if incarnations.setdefault(topic, incarnation) != incarnation:
             incarnations[topic] = incarnation
+            ids.pop(topic, None)
             following = {place: end for place, end in following.items() if place[0] != topic}
         following[topic, partition] = max(following.get((topic, partition), 0), end)
     topics = tuple(sorted({*reading.topics, *incarnations}))
-    return replace(reading, topics=topics, incarnations=incarnations, following=following)
+    return replace(reading, topics=topics, ids=ids, incarnations=incarnations, following=following)
 
 
 def chunks(messages: Iterable[Message]) -> Iterator[list[Message]]:

@@ -3,7 +3,7 @@ there is no DDL.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import functions as F
@@ -78,10 +78,17 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
     if done.arrival:
         sent = [row for row in rows if row.kind not in READINGS]
         report_repeats(history, list(map(_statement, sent)))
-    for lineage in history.lineages:
-        named = said.keys.get(".".join(lineage.intervals[-1].name))
-        lineage.key_names = named or lineage.key_names
+    take_said_keys(history, said.keys)
     return with_known_ids(history, (one for record in log.all(Lineages) for one in record.begun))
+
+
+def take_said_keys(history: History, keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Give the lineages the keys that YAMLs say, by their names: each that of the newest of its names that
+    has one.
+    """
+    for lineage in history.lineages:
+        names = (".".join(interval.name) for interval in reversed(lineage.intervals))
+        lineage.key_names = next((keys[name] for name in names if name in keys), lineage.key_names)
 
 
 def recorded(log: OpsLog) -> list[Record]:

@@ -41,7 +41,8 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
     database, table = plan.lineage.name_at(plan.at) or plan.lineage.intervals[-1].name
     lacking = lacking_of(run, plan, written)
     changes, fewer = folded_of(run, plan, written)
-    state = state_of(run, plan.lineage, plan.at, held=plan.held, lacking={**lacking, **fewer})
+    known = {**lacking, **fewer, **_below_floors(run, plan)}
+    state = state_of(run, plan.lineage, plan.at, held=plan.held, lacking=known)
     stop = run.stops.get(plan.lineage.id)
     return TableEntry(
         lineage=plan.lineage.id,
@@ -93,7 +94,7 @@ def shards_entry(
     lacking = lacking_of(run, plan, written)
     changes, fewer = folded_of(run, plan, written)
     lineage, held = plan.held[0] if plan.held else (None, None)
-    found = _state_of_shards(run, plan, {**lacking, **fewer})
+    found = _state_of_shards(run, plan, {**lacking, **fewer, **_below_floors(run, plan)})
     return TableEntry(
         lineage=shards_id(plan.options),
         database=database,
@@ -151,6 +152,21 @@ def _state_of_shards(run: GoldRun, plan: ShardsPlan, lacking: Mapping[str, Posit
     return EXACT
 
 
+def kept_entry(run: GoldRun, plan: TablePlan | ShardsPlan) -> TableEntry | None:
+    """The entry of a table that something holds, by now, before a floor where its rows stand: it stays as it
+    was published, and is folded whole once nothing does. None where it has rows at its place.
+    """
+    known, lineages = plan.known, plan.lineages
+    if known is None or not any(run.floors.stand_above(one, plan.at) for one in lineages):
+        return None
+    held = plan.held if isinstance(plan, TablePlan) else plan.held[0][1] if plan.held else None
+    shard = plan.held[0][0] if isinstance(plan, ShardsPlan) and plan.held else None
+    why = state_of(run, lineages[0], plan.at, held=held, lacking={}).why
+    since = known.since if known.state == "behind" else run.window.position_before
+    held_now = held_at(held, run.window.position, known, shard=shard)
+    return replace(known, shape="", state="behind", since=since, why=why, held=held_now)
+
+
 def retired_entry(plan: TablePlan) -> TableEntry:
     """The entry of a dropped table, which keeps its Delta data as it was."""
     assert plan.known is not None
@@ -171,7 +187,7 @@ def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> 
     """What the table's changes are known to lack, and since when: what was found before counts until all of
     them are folded again. Below a retention floor there are none left to fold: what they lacked stays.
     """
-    has_floor = any(lineage.reaches_below(run.floors) for lineage in plan.lineages)
+    has_floor = any(map(run.floors.reach, plan.lineages))
     known = {} if written.whole and not has_floor else _known_lacking(run, plan)
     cleared = min((lineage.cleared_at(plan.at) for lineage in plan.lineages), default=MIN_POSITION)
     # what an emptied table lacked is mended; found again, it counts from now
@@ -187,16 +203,26 @@ def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> 
 
 def _known_lacking(run: GoldRun, plan: TablePlan | ShardsPlan) -> dict[str, Position]:
     """What the table is known to lack by the last manifest, and since when: a YAML may have merged it since
-    with others, or made a table of its own of a shard.
+    with others, made a table of its own of a shard, or left it out for a while.
     """
     mine = {lineage.id for lineage in plan.lineages}
     own = None if plan.known is None else plan.known.lineage
+    told = [
+        entry.lacking
+        for entry in run.entries.values()
+        if entry.lacking is not UNSET and (entry.lineage == own or not mine.isdisjoint(entry.lineages))
+    ]
     known: dict[str, Position] = {}
-    for entry in run.entries.values():
-        if entry.lineage == own or not mine.isdisjoint(entry.lineages):
-            found = {} if entry.lacking is UNSET else entry.lacking
-            known |= {text: min(place, known.get(text, place)) for text, place in found.items()}
+    for found in (*told, *(run.floors.lacking.get(one, {}) for one in mine)):
+        known |= {text: min(place, known.get(text, place)) for text, place in found.items()}
     return known
+
+
+def _below_floors(run: GoldRun, plan: TablePlan | ShardsPlan) -> dict[str, Position]:
+    """What retention floors leave of the table that is not what it would be with its log."""
+    upstream = run.settings.upstream
+    limits = (run.floors.limits(one, plan.at, plan.options, upstream) for one in plan.lineages)
+    return {text: place for found in limits for text, place in found.items()}
 
 
 def folded_of(

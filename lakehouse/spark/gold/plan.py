@@ -48,6 +48,7 @@ from lakehouse.spark.change_log.undeclared_columns import still_waiting
 from lakehouse.spark.gold.results import Size, Window, total
 from lakehouse.spark.gold.settings import GoldSettings, is_selected
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.retention_floors import BelowFloors
 from lakehouse.spark.quality.gates import Gate, Gates, Stop
 from lakehouse.spark.session import arrow_rows_of
 
@@ -67,7 +68,7 @@ class GoldRun:
     epochs      the epochs that operators have raised
     void        restores, and snapshots that were broken off: what lies there counts no more
     dead        open dead letters by table; None: of no known table
-    floors      the retention floors, by source table
+    floors      what is known of retention floors
     losses      what the whole source is known to lack, in words
     disproved   by source table, what came after a watermark that had passed it
     missing     what a storage sink is known to lack
@@ -92,7 +93,7 @@ class GoldRun:
     losses: tuple[str, ...]
     disproved: Mapping[Name, Disproved]
     missing: tuple[MissingFile, ...]
-    floors: Mapping[Name, Position]
+    floors: BelowFloors
     gates: Gates
     stops: Mapping[str, Stop]
     unpublished: frozenset[str] = frozenset()
@@ -177,8 +178,7 @@ def plan_tables(run: GoldRun) -> list[Plan]:
     """
     held, alone, together = _split(run)
     taken = {entry.gold.casefold() for entry in run.entries.values()}
-    plans_of_each = (plan_table(run, lineage, held.waits.get(lineage.id)) for lineage in alone)
-    planned = [plan for plan in plans_of_each if plan is not None]
+    planned = [plan for one in alone if (plan := plan_table(run, one, held.waits.get(one.id))) is not None]
     plans: list[Plan] = [*in_delta_tables(run, planned, taken, held.kept)]
     for lineages, options in together:
         shards = plan_shards(run, lineages, options, taken)

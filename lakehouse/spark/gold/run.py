@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.shards import misspelled
 from lakehouse.gold.table_names import names_held
-from lakehouse.lineage import History, Name
+from lakehouse.lineage import History, Lineage, Name, shape_of
 from lakehouse.ops.progress import Disproved, Partition, TopicEnd
 from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
 from lakehouse.ops.records.operators import Epoch, Rebuild
@@ -44,8 +44,8 @@ from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark
 from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.ops.retention_floors import floors_of
-from lakehouse.spark.quality.gates import Gates, open_gates
+from lakehouse.spark.ops.retention_floors import below_floors, left_lacking
+from lakehouse.spark.quality.gates import Gates, Stop, open_gates
 from lakehouse.spark.session import arrow_batches, many_rows
 from lakehouse.spark.silver.tables import refuse_other_reading
 
@@ -193,14 +193,15 @@ def manifest_of(
     if errors and len(errors) == len(results):
         raise errors[0]
     run, layers = ready.run, ready.layers
-    late = tuple(run.disproved.values())
+    late, tables = tuple(run.disproved.values()), finished(run, results)
+    left = left_lacking(run.floors, run.history.lineages, run.entries.values(), tables)
     return Manifest(
         batch=run.window.batch,
         watermark=run.window.position,
         held_by=ready.held_by,
         consistency=run.settings.consistency,
         auto=run.settings.tables is None,
-        tables=finished(run, results),
+        tables=tables,
         applied=sum(result.found.applied for result in results),
         asked=asked,
         generation=log.generation,
@@ -218,6 +219,7 @@ def manifest_of(
         silver_rows=layers.silver_rows,
         bronze=layers.bronze,
         dismissals=layers.dismissals,
+        lacking=left or UNSET,
     )
 
 
@@ -274,17 +276,35 @@ def open_run(
         rebuild=rebuild,
         returned=returned,
         epochs=epochs,
-        void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
+        void=void_of(log),
         dead=open_counts(log),
         losses=(*losses, *server_changes(log, window.position[0]), *map(loss_text, open_losses(log))),
         disproved={one.name: one for one in disproved},
         missing=tuple(missing_files(log)),
-        floors=floors_of(log),
+        floors=below_floors(log, last),
         gates=gates,
-        stops=gates.stops(silver, entries, window.condition, epochs) if stops else {},
+        stops=stops_of(log, gates, silver, window) if stops else {},
         unpublished=unpublished(log),
         counts=counts_of(log, window, last, silver) if stops else NO_COUNTS,
     )
+
+
+def void_of(log: OpsLog) -> tuple[int | Position | None, ...]:
+    """Restores of the upstream, and snapshots that were broken off."""
+    done = log.last(Done)
+    return (*(one.restored_to for one in log.all(Epoch)), *aborted(done.transactions if done else None))
+
+
+def stops_of(log: OpsLog, gates: Gates, silver: DataFrame, window: Window) -> dict[str, Stop]:
+    """Where checks stop tables in the window behind the last manifest."""
+    last, void = log.last(Manifest), list(void_of(log))
+
+    def is_alike(lineage: Lineage, entry: TableEntry) -> bool:
+        """Whether the schema history is that under which the manifest has the table."""
+        return last is not None and entry.shape.startswith(shape_of(lineage, last.position_of(entry), void))
+
+    entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
+    return gates.stops(silver, entries, window.condition, tuple(log.all(Epoch)), is_alike=is_alike)
 
 
 def counts_of(log: OpsLog, window: Window, last: Manifest | None, silver: DataFrame) -> ChangeCounts:

@@ -14,7 +14,7 @@ from lakehouse.lineage import Held
 from lakehouse.spark.change_log.changes import between, of_any
 from lakehouse.spark.change_log.undeclared_columns import waiting
 from lakehouse.spark.gold import merge
-from lakehouse.spark.gold.entries import misfit_entry, shards_entry, without_shards
+from lakehouse.spark.gold.entries import kept_entry, misfit_entry, shards_entry, without_shards
 from lakehouse.spark.gold.layout import misfit, remove_properties
 from lakehouse.spark.gold.new_changes import NOTHING_READ, NewChanges, Read
 from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, shards_plan
@@ -31,6 +31,8 @@ def apply_shards(run: GoldRun, plan: ShardsPlan, new: NewChanges, read: Read) ->
     """
     if plan.retired:
         return TableResult(without_shards(run, plan))
+    if (kept := kept_entry(run, plan)) is not None:
+        return TableResult(kept)
     tables, notes = open_shards(run, plan, read)
     for table in tables:
         wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)

@@ -25,7 +25,7 @@ from lakehouse.reporting.steps import Steps
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, of_lineage
 from lakehouse.spark.change_log.undeclared_columns import waiting
-from lakehouse.spark.gold.entries import has_key, misfit_entry, retired_entry, table_entry
+from lakehouse.spark.gold.entries import has_key, kept_entry, misfit_entry, retired_entry, table_entry
 from lakehouse.spark.gold.layout import misfit, remove_properties, unknown_columns
 from lakehouse.spark.gold.merge import replace_frame
 from lakehouse.spark.gold.new_changes import (
@@ -238,6 +238,8 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
         return TableResult(retired_entry(plan))
     if plan.retired:
         return put_aside(run, plan)
+    if (kept := kept_entry(run, plan)) is not None:
+        return TableResult(kept)
     table = open_table(run, plan.lineage, plan.at, plan.gold, options=plan.options, gate=plan.gate)
     if not table.schema.columns and plan.held is not None and plan.before is None:
         why = f"held before any column of it is known: {plan.held.why}"

@@ -10,13 +10,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
+from msgspec import UNSET
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import SNAPSHOT_TOPIC, Position, just_below
-from lakehouse.fold.compaction import compacted, named_image, needs_log, with_namesakes
+from lakehouse.events import MIN_POSITION, SNAPSHOT_TOPIC, Position, just_below
+from lakehouse.fold.compaction import compacted, folded_under, named_image, needs_log, with_namesakes
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.options import from_plain
 from lakehouse.gold.shards import options_of
@@ -93,7 +95,10 @@ def raise_floor(
         if not yes or not folded:
             return {**outcome, "done": False}
         names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
-        log.add(Floor(generation=log.generation, place=place, names=tuple(names), why=why, batch=done.batch))
+        upstream = upstream_of(settings.format, settings.options)
+        under = {one.id: folded_under(one, place, upstream) for one in folded}
+        floor = Floor(generation=log.generation, place=place, names=tuple(names), why=why, batch=done.batch)
+        log.add(msgspec.structs.replace(floor, folded=under))
         with many_rows(spark), keeping():
             rows = snapshot_rows(log, changes, folded, place, settings=settings, batch=done.batch)
             lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))
@@ -153,6 +158,7 @@ def kept_logs(
         or unread(one, place, entries.get(one.id))
         or unfinished(one, place, unfinished_snapshots(done))
         or incoming(one, awaited)
+        or unpromised(one, place, done, None if manifest.consistency != "eventual" else settings.order)
         for one in lineages
     }
     told = {lineage: why for lineage, why in reasons.items() if why is not None}
@@ -226,6 +232,25 @@ def incoming(lineage: Lineage, awaited: Awaited) -> str | None:
     if any(file.table in names for file in awaited.files):
         return "the storage sink lacks a file that may be of it: put it back, or dismiss it first"
     return None
+
+
+def unpromised(lineage: Lineage, place: Position, done: Done, order: str | None) -> str | None:
+    """Why a table keeps its log though gold has folded it: where no watermark says that all below the floor
+    has come, other changes of it may, which would be refused. In one partition none does once that has told
+    of something at or above the floor; of the table itself, where the tables of a partition are in no one
+    order. `order`: of the feed's positions; None: there is a watermark.
+    """
+    if order is None:
+        return None
+    names = {interval.name for interval in lineage.intervals}
+    topics = {one.name: set(() if one.topics is UNSET else one.topics) for one in done.tables}
+    mine = {topic for name in names for topic in topics.get(name, ())} - {SNAPSHOT_TOPIC}
+    partitions = {(one.topic, one.partition) for one in done.next if one.topic in mine}
+    as_one = order in ("binlog", "arrival")
+    told = [one.high for one in done.tables if topics[one.name] == mine and (as_one or one.name in names)]
+    if len(partitions) == 1 and max(told, default=MIN_POSITION) >= place:
+        return None
+    return "no watermark tells that all of its changes from below the floor have come"
 
 
 def predicate(lineages: Iterable[Lineage], place: Position) -> str:

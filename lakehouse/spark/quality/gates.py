@@ -8,7 +8,7 @@ import functools
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -115,18 +115,21 @@ class Gates:
         entries: Mapping[str, TableEntry],
         window: Column,
         epochs: tuple[Epoch, ...] = (),
+        *,
+        is_alike: Callable[[Lineage, TableEntry], bool],
     ) -> dict[str, Stop]:
         """Where lineages stop: before the first change that fails a check with action `stop`.
 
-        Where the suite is the one that the manifest knows, only the window's changes are looked at, and where
-        it stopped before it still does, unless one of the `epochs` has made that void.
+        Where the suite is the one that the manifest knows, and the schema history still is (`is_alike`), only
+        the window's changes are looked at, and where it stopped before it still does, unless one of the
+        `epochs` has made that void.
         """
         found = {}
         for judge in self.judges.values():
             if not judge.stops:
                 continue
             entry = entries.get(judge.lineage.id)
-            same = entry is not None and entry.shape.endswith(judge.mark)
+            same = entry is not None and entry.shape.endswith(judge.mark) and is_alike(judge.lineage, entry)
             changes = silver.where(of_lineage(judge.lineage))
             first = _first_stop(judge, changes, window if same else F.lit(True))
             stops = [first] if first is not None else []

@@ -1,5 +1,6 @@
 """Merged tables of which a shard is held: the table is behind, and says what ends that. Needs no session."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,19 +9,22 @@ import pytest
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
+from lakehouse.fold.compaction import folded_under
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import PLAIN, GoldOptions, to_plain
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.operators import Epoch
+from lakehouse.reporting.text.remedies import Where, of_reason
 from lakehouse.schema_history.table_lives import UNSEEN
 from lakehouse.spark.change_log.change_counts import NO_COUNTS
-from lakehouse.spark.gold.entries import shards_entry, without_shards
+from lakehouse.spark.gold.entries import kept_entry, shards_entry, without_shards
 from lakehouse.spark.gold.entries import table_entry as table_entry_of
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import ShardsPlan, TablePlan, plan_tables
 from lakehouse.spark.gold.results import Written
 from lakehouse.spark.gold.shards import held_for_rows, open_shards, write_shards
+from lakehouse.spark.ops.retention_floors import BelowFloors, left_lacking
 from lakehouse.spark.readers.show import Reader
 from tests.support.feeds import TiCDC
 from tests.support.records import table_entry
@@ -57,7 +61,8 @@ def run_over(feed: TiCDC, end: int, before: int = 1, known: TableEntry | None = 
         "gates": SimpleNamespace(of=lambda _: None),
         "size": lambda _: SimpleNamespace(small=True, rows=1, bytes=1),
         "counts": NO_COUNTS,
-        **{key: {} for key in ("stops", "dead", "disproved", "floors")},
+        "floors": BelowFloors(),
+        **{key: {} for key in ("stops", "dead", "disproved")},
         **dict.fromkeys(("void", "epochs", "missing", "losses", "rebuild", "unpublished", "returned"), ()),
         **dict.fromkeys(("refresh", "silver", "spark", "lake"), None),
     }
@@ -202,17 +207,135 @@ def test_what_a_table_lacks_below_a_floor_stays_when_a_yaml_merges_it_with_other
     alone = {one.id: table_entry(lineage=one.id, state="incomplete", lacking=lacking) for one in lineages[1:]}
 
     def merged(floors: dict[Any, Any]) -> TableEntry:
-        run = run_over(feed, 9, before=7, entries=alone, floors=floors)
+        run = run_over(feed, 9, before=7, entries=alone, floors=BelowFloors(floors))
         return shards_entry(run, plan_of(run), Written(1, whole=True), [], ())
 
     assert (merged({}).state, merged({}).lacking) == ("exact", {})
     floor = merged({("d", "o_1"): at(6)})
     assert (floor.state, floor.since, floor.lacking) == ("incomplete", at(5), lacking)
-    parted = run_over(feed, 9, before=7, known=floor, floors={("d", "o_1"): at(6)})
+    parted = run_over(feed, 9, before=7, known=floor, floors=BelowFloors({("d", "o_1"): at(6)}))
     parted.settings.options = {}
     plans = [one for one in plan_tables(parted) if isinstance(one, TablePlan)]
     entries = [table_entry_of(parted, one, Written(1, whole=True), []) for one in plans]
     assert {entry.table: entry.lacking for entry in entries} == {"o_0": {}, "o_1": lacking}
+
+
+def test_what_a_table_lacks_below_a_floor_stays_while_gold_does_not_have_it() -> None:
+    """A YAML that goes and comes back, or another choice of `tables`, would else leave it exact."""
+    feed = shard(shard(TiCDC(), 0, 1), 1, 1).row(5, "INSERT", ROW, table="o_1")
+    run = run_over(feed, 9, before=7, floors=BelowFloors({("d", "o_1"): at(6)}))
+    run.settings.options = {}
+    lineages = {one.id: one for one in run.history.lineages}
+    gone = next(id_ for id_, one in lineages.items() if one.name_at(at(9)) == ("d", "o_1"))
+    lacking = {"a change lacks something": at(5)}
+    before = [table_entry(lineage=one, state="incomplete", lacking=lacking) for one in lineages]
+    others = [one for one in before if one.lineage != gone]
+
+    def left(known: Sequence[TableEntry], now: Sequence[TableEntry]) -> dict[str, Any]:
+        return left_lacking(run.floors, lineages.values(), known, now)
+
+    assert left(before, others) == {gone: lacking}
+    assert left(before, before) == {}
+    run.floors = run.floors._replace(lacking=left(before, others))
+    assert left(others, others) == {gone: lacking}, "for as long as it takes"
+    without = [one for one in lineages.values() if one.id != gone]
+    assert left_lacking(run.floors, without, others, others) == {gone: lacking}
+
+    again = {
+        plan.lineages[0].id: table_entry_of(run, plan, Written(1, whole=True), []) for plan in plans(run)
+    }
+    assert (again[gone].state, again[gone].lacking) == ("incomplete", lacking)
+    run.floors = run.floors._replace(places={})
+    assert left(others, others) == {}, "another generation of silver has its log"
+
+
+@pytest.mark.parametrize(
+    ("said", "shows"),
+    [
+        (GoldOptions(mode="history"), "mode history"),
+        (GoldOptions(mode="append"), "mode append"),
+        (GoldOptions(deletes="soft"), "deletes: soft"),
+        (GoldOptions(), None),
+    ],
+)
+@pytest.mark.parametrize("merged", ["", "d.all"])
+def test_a_table_whose_log_is_gone_is_exact_in_no_mode_that_shows_it(
+    said: GoldOptions, shows: str | None, merged: str
+) -> None:
+    """Its YAML said upsert when the floor was raised. A TRUNCATE brings nothing of the log back."""
+    feed = shard(TiCDC(), 1, 1).row(5, "INSERT", ROW, table="o_1").ddl(7, "TRUNCATE TABLE o_1", table="o_1")
+    why = f"a retention floor has taken the changes below it, which {shows} shows too"
+
+    def entry(end: int, floors: BelowFloors) -> TableEntry:
+        run = run_over(feed, end, before=end - 1, floors=floors)
+        run.settings.options = {("d", "o_1"): msgspec.structs.replace(said, merged=merged)}
+        (plan,) = plan_tables(run)
+        if isinstance(plan, ShardsPlan):
+            return shards_entry(run, plan, Written(1, whole=True), [], ())
+        return table_entry_of(run, plan, Written(1, whole=True), [])
+
+    assert entry(8, BelowFloors()).state == entry(8, BelowFloors({("d", "o_1"): at(1)})).state == "exact"
+    floors = BelowFloors({("d", "o_1"): at(6)})
+    for end, since in ((6, 6), (8, 7)):
+        found = entry(end, floors)
+        assert (found.state, found.since) == (("incomplete", at(since)) if shows else ("exact", None))
+        assert shows is None or (found.why or "").endswith(why)
+        assert found.lacking == {}, "another mode is exact again"
+
+
+def test_a_table_that_a_floor_has_folded_under_another_yaml_is_incomplete_until_it_is_emptied() -> None:
+    feed = shard(TiCDC(), 1, 1).row(5, "INSERT", ROW, table="o_1").ddl(9, "TRUNCATE TABLE o_1", table="o_1")
+    (lineage,) = feed.memory.history().lineages
+    under = folded_under(lineage, at(6), Upstream())
+
+    def entry(end: int, *folded: tuple[Position, str]) -> TableEntry:
+        floors = BelowFloors({("d", "o_1"): at(6)}, folded={lineage.id: folded})
+        run = run_over(feed, end, before=end - 1, floors=floors)
+        run.settings.options = {}
+        (plan,) = plans(run)
+        return table_entry_of(run, plan, Written(1), [])
+
+    other = entry(8, (at(6), "another"), (at(7), under))
+    assert (other.state, other.since, other.lacking) == ("incomplete", at(6), {})
+    assert of_reason(other.why or "", Where("shop", "d.o_1"))[0].command == "lakehouse rebuild silver shop"
+    assert entry(8, (at(6), under), (at(7), under)).state == "exact"
+    assert entry(10, (at(6), "another")).state == "exact"
+
+
+@pytest.mark.parametrize("merged", ["", "d.all"])
+def test_a_table_that_is_held_below_a_floor_by_now_stays_as_it_was_published(merged: str) -> None:
+    """A fold of what is left up to there would be empty."""
+    feed = shard(TiCDC(), 1, 1).ddl(3, "ALTER TABLE o_1 DROP COLUMN a", table="o_1")
+    feed.row(7, "INSERT", {"id": 2}, table="o_1")
+    options = {("d", "o_1"): GoldOptions(merged=merged)}
+    holding = Rules({("d", "o_1"): {"drop_column": "hold"}})
+    floors = BelowFloors({("d", "o_1"): at(6)})
+    lineage = feed.memory.history().lineages[0].id
+    known = table_entry(
+        lineage=f"shards of {merged}" if merged else lineage, state="exact", shape="of before", version=4
+    )
+
+    def kept(rules: Rules, before: int = 8, **more: Any) -> TableEntry | None:
+        history = feed.memory.ruled(rules).history()
+        run = run_over(feed, 9, before, **{"known": known, "history": history, "floors": floors, **more})
+        run.settings.options = options
+        (plan,) = plan_tables(run)
+        return kept_entry(run, plan)
+
+    entry = kept(holding)
+    assert entry is not None
+    assert (entry.state, entry.since, entry.version, entry.shape) == ("behind", at(8), 4, "")
+    assert entry.why == "held by a DDL: on_ddl says hold for drop_column"
+    assert entry.held is not None and entry.held.position == at(3), "`ddl approve` decides on it"
+    assert kept(holding, known=entry, before=9) == entry
+    assert kept(Rules()) is None
+    assert kept(holding, floors=BelowFloors()) is None
+    assert kept(holding, known=None) is None
+
+
+def plans(run: Any) -> list[TablePlan]:
+    """What the run does with tables that are not merged."""
+    return [plan for plan in plan_tables(run) if isinstance(plan, TablePlan)]
 
 
 def migrated(feed: TiCDC) -> TiCDC:

@@ -13,7 +13,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import POSITION_PARTS, SNAPSHOT_TOPIC, Message, Position
 from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.lineage import Interval, Lineage, Step
-from lakehouse.ops.progress import Counts, NextOffset, TableSnapshot
+from lakehouse.ops.progress import Counts, NextOffset, TableSize, TableSnapshot
 from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.operators import Epoch
@@ -36,6 +36,7 @@ from lakehouse.spark.operations.retention import (
     taken_by_gold,
     time_at,
     unfinished,
+    unpromised,
     unread,
 )
 from lakehouse.spark.ops.lease import layer_lock
@@ -181,6 +182,41 @@ def test_a_table_of_which_changes_may_still_come_keeps_its_log() -> None:
         assert incoming(lineage, comes) is not None
     for none in (Awaited(), Awaited({("d", "o"): 1}), lacks(("d", "o"))):
         assert incoming(lineage, none) is None
+
+
+def test_a_table_of_a_feed_without_watermarks_keeps_its_log_where_more_may_come_from_below() -> None:
+    """Partitions of such a feed lag behind each other, or do not compare. Needs no session."""
+    low, place = (0, 10, 0, 0, 0, 0), (0, 200, 0, 0, 0, 0)
+    lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
+
+    def keeps(*places: tuple[str, int], order: str | None = "arrival", **highs: int) -> bool:
+        tables = tuple(
+            TableSize(("d", name), low, (0, high, 0, 0, 0, 0), 1, topics=(places[0][0],))
+            for name, high in highs.items()
+        )
+        following = tuple(NextOffset(topic, "", partition, 900) for topic, partition in places)
+        done = Done(
+            batch=1,
+            counts=Counts(),
+            top=None,
+            reach=None,
+            next=(*following, NextOffset("another", "", 0, 9), NextOffset(SNAPSHOT_TOPIC, "", 0, 9)),
+            marks=(),
+            dead=(),
+            tables=(*tables, TableSize(("d", "other"), low, (0, 900, 0, 0, 0, 0), 1, topics=("another",))),
+        )
+        return unpromised(lineage, place, done, order) is not None
+
+    assert keeps(("all", 0), ("all", 1), t=300), "partition 1 may be at 100"
+    assert not keeps(("all", 0), ("all", 1), t=300, order=None)
+    assert not keeps(("all", 0), t=300)
+    assert not keeps(("all", 0), t=50, beside=300), "the partition is beyond the floor"
+    assert not keeps(("all", 0), t=50, beside=300, order="binlog")
+    for order in ("tidb", "files"):
+        assert keeps(("all", 0), t=50, beside=300, order=order), "each table has an order of its own"
+        assert not keeps(("all", 0), t=300, order=order)
+    assert keeps(("all", 0), t=50), "and another topic says nothing of it"
+    assert keeps(("all", 0), beside=300), "nothing is known of it"
 
 
 def test_the_rows_of_a_floor_have_a_commit_time_where_positions_are_none(spark: Any) -> None:

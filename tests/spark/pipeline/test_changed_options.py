@@ -16,6 +16,7 @@ from lakehouse.gold.options import GoldOptions
 from lakehouse.ops.records.gold import Intent, Manifest
 from lakehouse.spark.gold.run import tell_other_rules
 from lakehouse.spark.gold.settings import GoldSettings, under_of
+from lakehouse.spark.operations.retention import raise_floor
 from lakehouse.spark.pipeline.run import run
 from lakehouse.spark.source import selected_sources
 from tests.spark.operations.test_ddl_operations import Shop
@@ -165,3 +166,28 @@ def test_a_table_that_is_held_below_what_a_dead_run_has_merged_stands_before_its
     found = spark.read.format("delta").load(f"{shop.lake}/gold/d__a")
     assert sorted(row.id for row in found.collect()) == [1, 2]
     assert shop.shown()["d.a"] == before
+
+
+def test_what_a_floor_has_folded_is_not_exact_under_another_yaml(spark: Any, shop: Changing) -> None:
+    ignoring = "on_ddl: {truncate_table: ignore}\n"
+    shop.table("a", ignoring)
+    shop.feed.ddl("TRUNCATE TABLE a", "a")
+    shop.put(3)
+    shop.run()
+    raise_floor(str(shop.lake), "shop", str(shop.manifest(spark).watermark[1]), None, yes=True, why="a test")
+    shop.put(4)
+    entry, rows = shop.run()["d.a"], shop.shown()["d.a"]
+    assert (entry["state"], [row["id"] for row in rows]) == ("exact", [1, 2, 3, 4])
+
+    def under(yaml: str) -> tuple[str, str]:
+        shop.table("a", yaml)
+        found = shop.run()["d.a"]
+        return found["state"], (found["why"] or "")[:32]
+
+    assert under("") == ("incomplete", "a retention floor has folded the")
+    assert under(ignoring + "gold: {mode: history}\n") == ("incomplete", "a retention floor has taken the ")
+    assert under(ignoring) == ("exact", "")
+    assert under("on_ddl: {truncate_table: hold}\n") == ("behind", "held by a DDL: on_ddl says hold ")
+    assert shop.shown()["d.a"] == rows, "it stays as it was published"
+    assert under(ignoring) == ("exact", "")
+    assert shop.shown()["d.a"] == rows
