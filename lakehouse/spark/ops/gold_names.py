@@ -87,9 +87,8 @@ def claim(
                 if not exists
             ]
         if rows:
-            lake.append(
-                spark.createDataFrame(pa.Table.from_pylist(rows), CLAIMS).coalesce(1), "ops", "gold_names"
-            )
+            frame = spark.createDataFrame(pa.Table.from_pylist(rows), CLAIMS).coalesce(1)
+            lake.append_shared(frame, "gold_names")
             held = claims(spark, lake)
         asked = [index for index in asked if held.get(str(names[index]).casefold()) != {source}]
         for index in asked:

@@ -51,7 +51,7 @@ def register(spark: SparkSession, lake: Lake, source: str, settings: SourceSetti
         "settings": json.dumps(msgspec.to_builtins(settings)),
     }
     frame = spark.createDataFrame(pa.Table.from_pylist([row]), SCHEMA)
-    lake.append(frame.coalesce(1), "ops", "lake")
+    lake.append_shared(frame.coalesce(1), "lake")
 
 
 def _settings(row: dict[str, Any]) -> SourceSettings:

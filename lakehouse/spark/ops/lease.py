@@ -159,7 +159,7 @@ class Table:
             empty = self.spark.createDataFrame(
                 pa.table({"layer": [""], "holder": [""], "beat": [0], "who": [""]}), SCHEMA
             ).limit(0)
-            self.lake.append(empty, "ops", self.name)
+            self.lake.append_shared(empty, self.name)
 
     def rows(self, layers: list[str]) -> dict[str, Any]:
         """By layer the holder, its heartbeat and who it is."""
