@@ -13,7 +13,7 @@ from lakehouse.discovery.findings import FAIL, OK, WARN, Finding
 from lakehouse.errors import LakehouseError
 from lakehouse.spark.lake import LAYERS, Lake, quote
 from lakehouse.spark.ops.lake_record import sources
-from lakehouse.spark.session import capabilities, get_session
+from lakehouse.spark.session import ONE_DRIVER, capabilities, get_session, keeps_drivers_apart
 from lakehouse.spark.source import lake_of
 
 
@@ -25,6 +25,8 @@ def lake_findings(source: SourceConfig, given: str | None) -> Iterator[Finding]:
     yield Finding(
         "spark", spark.version, OK, f"{kind}{'' if able.continuous else ', serverless: scheduled runs only'}"
     )
+    if not keeps_drivers_apart(spark, lake.root):
+        yield Finding("lake", lake.root, WARN, ONE_DRIVER)
     where = lake.root if lake.catalog is None else lake.catalog
     try:
         if lake.catalog is not None:
