@@ -18,6 +18,7 @@ from lakehouse.discovery.survey import producer_findings, survey_messages
 from lakehouse.errors import ConfigError, EnvironmentError_, LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats import FORMATS, order_of
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.reporting.text.values import counted, size
 from lakehouse.sources.database import SESSION, connect
 from lakehouse.sources.dumps.snapshot import place_in
@@ -209,7 +210,7 @@ def _storage_findings(name: str, root: str, source: SourceConfig) -> Iterator[Fi
     """Findings on a storage sink's local folder: its checkpoint, and whether its files have the configured
     settings. A remote folder is read by Spark alone.
     """
-    if "://" in root:
+    if is_remote(root):
         yield Finding("storage", root, OK, "is remote: the first run reads it")
         return
     if not Path(root).is_dir():

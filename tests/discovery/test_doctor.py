@@ -179,6 +179,16 @@ def test_a_topic_is_looked_at_with_its_retention_and_its_messages(
     ]
 
 
+@pytest.mark.parametrize("lake", ["dbfs:/lake", "/Volumes/main/ops/lake", "s3a://bucket/lake"])
+def test_what_is_no_folder_of_this_machine_is_looked_at_by_a_session_alone(tmp_path: Path, lake: str) -> None:
+    source = f"format: ticdc-open\ntables: auto\ntime_zone: UTC\nrecording: {DEMO}\n"
+    asked = [Finding("lake", lake, "ok", "asked")]
+
+    found = doctor(configured(tmp_path / "c", source), quiet, lambda *_: asked, lake=lake)
+
+    assert told(found, "lake") == [("lake", "ok", "asked")]
+
+
 def test_settings_that_a_broker_does_not_show_are_not_known_and_stop_no_check(tmp_path: Path) -> None:
     """To read a topic's messages takes no right to see its settings, and some services tell none."""
     with old_broker("shop") as bootstrap:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from lakehouse.config.models import SourceConfig
 from lakehouse.discovery.findings import FAIL, OK, WARN, Finding
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.spark.lake import LAYERS, Lake, quote
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.session import ONE_DRIVER, capabilities, get_session, keeps_drivers_apart
@@ -72,11 +73,11 @@ def writing(spark: SparkSession, lake: Lake, where: str) -> Iterator[Finding]:
     rows = lake.read(spark, "ops", name).count()
     if lake.catalog is not None:
         spark.sql(f"DROP TABLE {lake.ref('ops', name)}")
-    elif "://" not in lake.root:
+    elif not is_remote(lake.root):
         import shutil
 
         shutil.rmtree(lake.path("ops", name))
-    left = lake.catalog is None and "://" in lake.root
+    left = lake.catalog is None and is_remote(lake.root)
     text = "a table was written and read" + (
         f"; it is left at {lake.path('ops', name)}" if left else " and removed"
     )
