@@ -210,8 +210,9 @@ class OpsLog:
             txn = (f"log:{self.table}", logged[0].seq)
             self.lake.append(frame, "ops", self.table, txn, userMetadata=commit)
         except Exception as error:
-            # somebody else appends at this moment: Delta's error, which each kind of session shows in its way
-            if "DELTA_CONCURRENT" not in str(error):
+            # somebody else appends at this moment, or makes the table: Delta's error, which each kind of
+            # session shows in its way
+            if "DELTA_CONCURRENT" not in str(error) and "DELTA_PROTOCOL_CHANGED" not in str(error):
                 raise
             return False
         folder = self.lake.folder(self.spark, "ops", self.table)
