@@ -5,7 +5,8 @@
     ├── DecodeError       bytes that are no message of their format; `code` is counted in dead letters
     ├── DdlError          a statement that the reader does not know, or that does not fit its schema
     ├── QualityError      a batch that its expectations stop
-    └── EnvironmentError_ a missing Java, jar, network, port or permission
+    ├── EnvironmentError_ a missing Java, jar, network, port or permission
+    └── LeaseLost         another run has taken this one's layers over: trying again is no use
 
 Every message is one sentence, *where: expected what, got what*, and never holds a row's value.
 """
@@ -40,6 +41,10 @@ class QualityError(LakehouseError):
 
 class EnvironmentError_(LakehouseError):
     """The machine lacks something that is needed; the message says what to do."""
+
+
+class LeaseLost(LakehouseError):
+    """Another run has taken over the layers that this one held; this one ends."""
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

@@ -21,6 +21,7 @@ from lakehouse.discovery.findings import FAIL, OK, WARN, Finding, error_finding
 from lakehouse.discovery.machine_checks import folder_findings, machine_findings
 from lakehouse.discovery.source_checks import source_findings
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.file_lock import is_remote
 
 Progress = Callable[[str], None]
 # The checks of a source's lake that need a session; the second argument is the lake's root, if the caller
@@ -94,7 +95,7 @@ def every_source_findings(
             continue
         own_lake = None if lake is not None else source.lake
         root = lake or (own_lake.path if own_lake else "./lake")
-        needs_spark = spark or "://" in root or (own_lake is not None and own_lake.catalog is not None)
+        needs_spark = spark or is_remote(root) or (own_lake is not None and own_lake.catalog is not None)
         checks = lake_checks if needs_spark else None
         checks_by_root.setdefault(root, partial(_lake_findings, source, root, lake, checks))
     for lake_check in checks_by_root.values():
@@ -104,7 +105,7 @@ def every_source_findings(
 def _lake_findings(
     source: SourceConfig, root: str, named: str | None, lake_checks: LakeChecks | None
 ) -> Iterator[Finding]:
-    if "://" not in root:
+    if not is_remote(root):
         yield from folder_findings(root)
     if lake_checks is not None:
         yield from lake_checks(source, named)

@@ -18,6 +18,7 @@ from lakehouse.discovery.survey import producer_findings, survey_messages
 from lakehouse.errors import ConfigError, EnvironmentError_, LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats import FORMATS, order_of
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.reporting.text.values import counted, size
 from lakehouse.sources.database import SESSION, connect
 from lakehouse.sources.dumps.snapshot import place_in
@@ -111,7 +112,14 @@ def _kafka_findings(name: str, source: SourceConfig) -> Iterator[Finding]:
         )
     if not topics:
         return
-    settings = topic_settings(kafka.bootstrap_servers, options, [topic.name for topic in topics])
+    settings: dict[str, dict[str, str]] = {}
+    try:
+        settings = topic_settings(kafka.bootstrap_servers, options, [topic.name for topic in topics])
+    except EnvironmentError_ as error:  # to read messages takes no right to see them
+        text = f"can't be seen, so that compaction and retention are not known: {error}"
+        yield Finding(
+            "settings", kafka.bootstrap_servers, WARN, text, fix="allow DescribeConfigs on the topics"
+        )
     for topic in topics:
         yield from topic_findings(topic, settings.get(topic.name, {}), source)
     messages = sample(kafka.bootstrap_servers, options, topics)
@@ -173,7 +181,9 @@ def _empty_partitions(topic: Topic, source: SourceConfig) -> Iterator[Finding]:
 
 
 def _retention(topic: Topic, settings: dict[str, str]) -> Iterator[Finding]:
-    millis = int(settings.get("retention.ms", -1))
+    if "retention.ms" not in settings:
+        return
+    millis = int(settings["retention.ms"])
     if 0 <= millis < DAY_MS:
         text = (
             f"messages are deleted after {millis / 3_600_000:g} h: what bronze has not read by then is lost"
@@ -200,7 +210,7 @@ def _storage_findings(name: str, root: str, source: SourceConfig) -> Iterator[Fi
     """Findings on a storage sink's local folder: its checkpoint, and whether its files have the configured
     settings. A remote folder is read by Spark alone.
     """
-    if "://" in root:
+    if is_remote(root):
         yield Finding("storage", root, OK, "is remote: the first run reads it")
         return
     if not Path(root).is_dir():

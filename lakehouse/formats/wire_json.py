@@ -49,7 +49,11 @@ def read_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what:
 
 
 def _likely(head: bytes) -> str:
-    return "an LZ4 frame (does the source's `compression` say so?)" if head == b"\x04\x22\x4d\x18" else ""
+    if head == b"\x04\x22\x4d\x18":
+        return "an LZ4 frame (does the source's `compression` say so?)"
+    if head[:1] == b"\0":
+        return "a schema registry's frame (let the producer write JSON without a registry)"
+    return ""
 
 
 def nests_too_deep(data: bytes) -> bool:

@@ -16,6 +16,8 @@ from lakehouse.errors import EnvironmentError_
 from lakehouse.sources.kafka_client import client_config
 
 TIMEOUT = 10.0
+# what a topic's id reads as where the broker tells none: Kafka before 2.8, and services that speak as it does
+ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def _offsets(consumer: Consumer, topic: str, partitions: list[int]) -> dict[int,
 def _id(future: Future[Any]) -> str:
     """A topic's id; empty where the broker has none."""
     try:
-        return str(future.result().topic_id)
+        return str(future.result().topic_id).replace(ZERO_ID, "")
     except KafkaException as error:
         if error.args[0].code() in (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION):
             return ""

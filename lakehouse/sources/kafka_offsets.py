@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from lakehouse.ops.progress import NextOffset, Partition, Place, TopicOffset
 from lakehouse.ops.records.bronze import Gap, OffsetsLost, Read, TopicCreatedAgain
-from lakehouse.sources.kafka_admin import Topic
+from lakehouse.sources.kafka_admin import ZERO_ID, Topic
 
 Start = str | Mapping[str, Mapping[str, int]]
 
@@ -78,7 +78,7 @@ def reading_of(record: Read | None) -> Reading | None:
     return Reading(
         record.stream,
         record.topics,
-        dict(record.ids),
+        {topic: id_.replace(ZERO_ID, "") for topic, id_ in record.ids.items()},  # of an older lake
         dict(record.incarnations),
         following=following,
         batch=-1 if record.batch is UNSET else record.batch,

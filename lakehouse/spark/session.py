@@ -124,6 +124,23 @@ def reads_own_files(spark: SparkSession) -> bool:
     return str(context._jsc.hadoopConfiguration().get("fs.defaultFS")).startswith("file:")
 
 
+ONE_DRIVER = (
+    "on S3 Delta's own log store loses a commit where two drivers make one at once: let one process alone "
+    "write to this lake, or set spark.delta.logStore.<scheme>.impl (docs/how-to/scale-out.md)"
+)
+
+
+def keeps_drivers_apart(spark: SparkSession, root: str) -> bool:
+    """Whether of commits that several drivers make at once to a table below a root one is refused. On S3 only
+    with a log store of its own: Delta's knows its own driver alone, and the second commit replaces the first.
+    """
+    scheme = root.partition("://")[0]
+    if scheme not in ("s3", "s3a", "s3n") or capabilities(spark).keys:
+        return True
+    store = spark.conf.get(f"spark.delta.logStore.{scheme}.impl", None)
+    return store is not None and not store.endswith(".S3SingleDriverLogStore")
+
+
 _SCOPE = threading.local()
 
 

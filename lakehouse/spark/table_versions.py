@@ -14,7 +14,8 @@ from lakehouse.spark.commit_files import metadata_id, newest_commits
 from lakehouse.spark.lake import Lake
 
 LOG = logging.getLogger(__name__)
-# the operations, by how Delta's history names them, that leave a table's rows as they are
+# the operations, by how Delta's history names them, that leave a table's rows as they are. Some a platform
+# does by itself: predictive optimization puts files together, vacuums, and computes statistics
 SAME_ROWS = (
     "OPTIMIZE",
     "VACUUM",
@@ -23,6 +24,10 @@ SAME_ROWS = (
     "CLUSTER BY",
     "REORG",
     "ADD DELETION VECTORS TOMBSTONES",
+    "COMPUTE STATS",
+    "ROW TRACKING",
+    "UPGRADE PROTOCOL",
+    "DROP FEATURE",
 )
 # so many commits are asked for, and where these are not all, so many more
 FEW, MANY = 16, 100_000

@@ -17,6 +17,7 @@ from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_produce import produce
 from tests.cli.test_commands import lakehouse
 from tests.servers.mariadb import run_program, start_mariadb
+from tests.support.old_broker import old_broker
 from tests.support.paths import DATA
 
 DEMO = Path("lakehouse/demo/demo.jsonl").absolute()
@@ -176,6 +177,30 @@ def test_a_topic_is_looked_at_with_its_retention_and_its_messages(
         ("format", "ok", "58 of 58 sampled messages are ticdc-open"),
         ("feed", "ok", "the sample shows no setting that destroys anything"),
     ]
+
+
+@pytest.mark.parametrize("lake", ["dbfs:/lake", "/Volumes/main/ops/lake", "s3a://bucket/lake"])
+def test_what_is_no_folder_of_this_machine_is_looked_at_by_a_session_alone(tmp_path: Path, lake: str) -> None:
+    source = f"format: ticdc-open\ntables: auto\ntime_zone: UTC\nrecording: {DEMO}\n"
+    asked = [Finding("lake", lake, "ok", "asked")]
+
+    found = doctor(configured(tmp_path / "c", source), quiet, lambda *_: asked, lake=lake)
+
+    assert told(found, "lake") == [("lake", "ok", "asked")]
+
+
+def test_settings_that_a_broker_does_not_show_are_not_known_and_stop_no_check(tmp_path: Path) -> None:
+    """To read a topic's messages takes no right to see its settings, and some services tell none."""
+    with old_broker("shop") as bootstrap:
+        source = f"format: ticdc-open\nkafka: {{bootstrap_servers: '{bootstrap}', topics: [shop]}}\n"
+        configs = configured(tmp_path / "c", f"{source}tables: auto\ntime_zone: UTC\n")
+        found = doctor(configs, quiet, no_session, lake=str(tmp_path / "lake"))
+
+    (settings,) = told(found, "settings")
+    assert settings[1] == "warn"
+    assert settings[2].startswith("can't be seen, so that compaction and retention are not known: ")
+    assert told(found, "retention", "source") == []
+    assert told(found, "topic") == [("topic", "warn", "has no messages")]
 
 
 def test_a_topic_whose_beginning_is_gone_is_said() -> None:

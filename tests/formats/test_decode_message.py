@@ -50,6 +50,19 @@ def test_a_server_id_that_no_server_has_is_a_dead_letter() -> None:
     assert isinstance(event, DeadLetter)
 
 
+@pytest.mark.parametrize("format", ["canal", "debezium", "ticdc-canal-json", "ticdc-debezium"])
+def test_a_message_that_a_schema_registrys_converter_has_framed_says_so(format: str) -> None:
+    """Connectors of a hosted Kafka write so unless told otherwise: a zero and the schema's number."""
+    framed = b"\0\0\0\0\x05" + json.dumps({"before": None, "after": {"id": 1}, "op": "c"}).encode()
+
+    (event,) = decode_message(format, Message("t", 0, 0, None, framed), {})
+
+    assert isinstance(event, DeadLetter)
+    assert event.message.endswith(
+        "got a schema registry's frame (let the producer write JSON without a registry)"
+    )
+
+
 @pytest.mark.parametrize("error", [ImportError("no protobuf"), MemoryError()])
 def test_what_the_machine_lacks_makes_no_dead_letters(
     error: Exception, monkeypatch: pytest.MonkeyPatch

@@ -1,11 +1,12 @@
 """A session of this machine is made for few rows, and compiles its plans while many are worked on."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lakehouse.spark.session import local_settings, many_rows
+from lakehouse.spark.session import keeps_drivers_apart, local_settings, many_rows
 
 SETTING = "spark.sql.codegen.factoryMode"
 
@@ -61,3 +62,28 @@ def test_snapshots_of_tables_stay_below_a_part_of_the_memory(spark: Any, tmp_pat
 )
 def test_more_memory_keeps_more_snapshots(memory: str, tables: int) -> None:
     assert local_settings(memory)["spark.databricks.delta.delta.log.cacheSize"] == str(tables)
+
+
+@pytest.mark.parametrize(
+    ("root", "store", "apart"),
+    [
+        ("s3a://bucket/lake", None, False),
+        ("s3a://bucket/lake", "io.delta.storage.S3SingleDriverLogStore", False),
+        ("s3a://bucket/lake", "io.delta.storage.S3DynamoDBLogStore", True),
+        ("gs://bucket/lake", None, True),
+        ("/lake", None, True),
+    ],
+)
+def test_on_s3_only_a_log_store_of_its_own_keeps_the_commits_of_several_drivers_apart(
+    root: str, store: str | None, apart: bool
+) -> None:
+    told = {"spark.delta.logStore.s3a.impl": store}
+    session: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: told.get(name, default)))
+
+    assert keeps_drivers_apart(session, root) == apart
+
+
+def test_databricks_keeps_the_commits_of_several_drivers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+
+    assert keeps_drivers_apart(SimpleNamespace(), "s3://bucket/lake")  # type: ignore[arg-type]

@@ -82,6 +82,19 @@ def test_a_version_with_the_same_rows_needs_no_way_back_and_the_newest_one_count
     assert "RESTORE" not in session.asked
 
 
+@pytest.mark.parametrize(
+    "operation",
+    ["VACUUM END", "COMPUTE STATS", "ROW TRACKING BACKFILL", "UPGRADE PROTOCOL", "DROP FEATURE"],
+)
+def test_what_a_platform_or_its_admin_does_to_a_table_without_touching_rows_is_not_undone(
+    operation: str,
+) -> None:
+    session: Any = Session("WRITE", "MERGE", operation)
+
+    assert returned_to(session, Lake("lake"), "t", 1) == 2
+    assert "RESTORE" not in session.asked
+
+
 def test_of_the_log_of_a_table_that_is_as_it_was_published_the_newest_commit_alone_is_read() -> None:
     """Delta reads as many commits as are asked for, for each of the hundreds of tables that views open."""
     session: Any = Session("WRITE", *["MERGE"] * 30)

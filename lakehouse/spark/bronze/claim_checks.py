@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,6 +20,7 @@ from lakehouse.ops.records.bronze import Looked
 from lakehouse.sources.file_systems import LocalFiles
 from lakehouse.spark.arrow import Worker, rows_frame
 from lakehouse.spark.bronze.offsets import unread, within
+from lakehouse.spark.bronze.storage import escaped
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
@@ -118,10 +120,16 @@ def _payloads(spark: SparkSession, folder: str, names: list[str]) -> DataFrame:
     """
     if "://" not in folder and not folder.startswith(("dbfs:", "/Volumes/")):
         return rows_frame(spark, list(_local(folder, names)), BRONZE_SCHEMA).coalesce(1)
-    escaped = ["".join("\\" + sign if sign in "{}[]*?,\\" else sign for sign in name) for name in names]
-    files = (
-        spark.read.format("binaryFile").option("pathGlobFilter", "{" + ",".join(escaped) + "}").load(folder)
-    )
+    wanted = ",".join(escaped(name).replace(",", "\\,") for name in names)
+    reader = spark.read.format("binaryFile").option("pathGlobFilter", f"{{{wanted}}}")
+    try:
+        files = reader.load(escaped(folder))
+        _ = files.schema  # over Connect nothing is looked for before it is used
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        # an object store has no folder once its last file has expired
+        return rows_frame(spark, [], BRONZE_SCHEMA)
     told = {
         "path": F.element_at(F.split("path", "/"), -1),
         "value": F.col("content"),
@@ -129,7 +137,8 @@ def _payloads(spark: SparkSession, folder: str, names: list[str]) -> DataFrame:
         "mtime": F.unix_millis("modificationTime"),
     }
     empty = {field.name: F.lit(None).cast(field.dataType) for field in BRONZE_SCHEMA.fields}
-    return files.select(*[column.alias(name) for name, column in {**empty, **told}.items()])
+    chosen = [column.alias(name) for name, column in {**empty, **told}.items()]
+    return files.where("length > 0").select(*chosen)
 
 
 def _local(folder: str, names: list[str]) -> Iterator[dict[str, object]]:

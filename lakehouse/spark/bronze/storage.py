@@ -11,6 +11,7 @@ file system that every Spark has.
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -263,6 +264,11 @@ def below(root: str, path: str) -> str:
     return _inner(path).removeprefix(_inner(root)).lstrip("/")
 
 
+def escaped(path: str) -> str:
+    """A path for Spark's readers, which take any path for a pattern."""
+    return "".join("\\" + sign if sign in "{}[]*?\\" else sign for sign in path)
+
+
 def _inner(location: str) -> str:
     """Without scheme and authority, which Spark may spell otherwise than a root does: `file:/a` for
     `file:///a`.
@@ -278,11 +284,9 @@ class SparkFiles:
         self.spark, self.root = spark, root.rstrip("/")
         self.metadata, self.hides = self._bytes(METADATA, missing=b""), False
         self.children: dict[str, dict[str, FileInfo]] = {}
-        for row in (
-            self._listed()
-            .select("path", "length", F.unix_millis("modificationTime").alias("mtime"))
-            .toLocalIterator()
-        ):
+        mtime = F.unix_millis("modificationTime").alias("mtime")
+        listed = self._listed()
+        for row in () if listed is None else listed.select("path", "length", mtime).toLocalIterator():
             self._note(FileInfo(below(self.root, row.path), row.length, row.mtime))
         if self.hides:
             self._refuse_hidden(landed)
@@ -297,19 +301,29 @@ class SparkFiles:
                     "with a colon: leave such tables out of the changefeed"
                 )
 
-    def _listed(self) -> DataFrame:
-        """All files of tables. Their folders are asked for by a pattern: of those that Spark comes upon by
-        itself it hides what begins with `_` or `.`, which databases and tables may (gh-ost's do).
+    def _listed(self) -> DataFrame | None:
+        """All files of tables; None where the root is not there, as in an object store before its first file.
+        Folders of tables are asked for by a pattern: of those that Spark comes upon by itself it hides what
+        begins with `_` or `.`, which databases and tables may (gh-ost's do).
         """
         from pyspark.errors import AnalysisException, IllegalArgumentException
 
-        reader = self.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        with suppress(AnalysisException, IllegalArgumentException):
+            return self._files("/*/*")
+        # no table has a folder yet, no root is there, or a name has a colon, which no pattern takes
+        self.hides = True
         try:
-            return reader.load(f"{self.root}/*/*")
-        except (AnalysisException, IllegalArgumentException):
-            # no table has a folder yet, no root is there, or a name has a colon, which no pattern takes
-            self.hides = True
-            return reader.load(self.root)
+            return self._files("")
+        except AnalysisException as error:
+            if self.metadata or error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return None
+
+    def _files(self, below_root: str) -> DataFrame:
+        reader = self.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        files = reader.load(escaped(self.root) + below_root)
+        _ = files.schema  # over Connect nothing is looked for before it is used
+        return files
 
     def _note(self, info: FileInfo) -> None:
         while True:
@@ -334,11 +348,9 @@ class SparkFiles:
     def _bytes(self, path: str, missing: bytes) -> bytes:
         from pyspark.errors import AnalysisException
 
-        escaped = "".join("\\" + sign if sign in "{}[]*?\\" else sign for sign in path)
+        reader = self.spark.read.format("binaryFile")
         try:
-            row = (
-                self.spark.read.format("binaryFile").load(f"{self.root}/{escaped}").select("content").first()
-            )
+            row = reader.load(escaped(f"{self.root}/{path}")).select("content").first()
         except AnalysisException:
             return missing
         return missing if row is None else bytes(row.content)

@@ -165,14 +165,7 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, steps: Steps) -> Table
 
     def work(read: Read) -> TableResult:
         try:
-            base = from_published(run, plan, new)
-            # a table that is folded whole after all needs all of its changes, not what was read to merge
-            read = read if base.whole == plan.whole else NOTHING_READ
-            if isinstance(base, ShardsPlan):
-                result = apply_shards(run, base, new, read)
-            else:
-                result = apply_table(run, base, new, read)
-            result = with_table_id(run, base, result)
+            result = applied(run, plan, new, read)
         except Exception as error:  # whatever it is, the other tables go on
             LOG.debug("%s failed", plan.gold, exc_info=error)
             result = failed_result(run, plan, error)
@@ -183,6 +176,24 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, steps: Steps) -> Table
         return result
 
     return TableWork(plan.lineages, frame, total(sizes), work)
+
+
+def applied(run: GoldRun, plan: Plan, new: NewChanges, read: Read, *, again: bool = True) -> TableResult:
+    """Bring a plan's table to its position, `again` where somebody has put its files together meanwhile."""
+    try:
+        base = from_published(run, plan, new)
+        # a table that is folded whole after all needs all of its changes, not what was read to merge
+        read = read if base.whole == plan.whole else NOTHING_READ
+        if isinstance(base, ShardsPlan):
+            result = apply_shards(run, base, new, read)
+        else:
+            result = apply_table(run, base, new, read)
+        return with_table_id(run, base, result)
+    except Exception as error:
+        # Delta's own error, which each kind of session shows in its way
+        if not again or "DELTA_CONCURRENT" not in str(error):
+            raise
+        return applied(run, plan, new, read, again=False)
 
 
 def with_table_id(run: GoldRun, plan: Plan, result: TableResult) -> TableResult:

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from lakehouse.config.models import SourceConfig
 from lakehouse.discovery.findings import FAIL, OK, WARN, Finding
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.spark.lake import LAYERS, Lake, quote
 from lakehouse.spark.ops.lake_record import sources
-from lakehouse.spark.session import capabilities, get_session
+from lakehouse.spark.session import ONE_DRIVER, capabilities, get_session, keeps_drivers_apart
 from lakehouse.spark.source import lake_of
 
 
@@ -25,6 +26,8 @@ def lake_findings(source: SourceConfig, given: str | None) -> Iterator[Finding]:
     yield Finding(
         "spark", spark.version, OK, f"{kind}{'' if able.continuous else ', serverless: scheduled runs only'}"
     )
+    if not keeps_drivers_apart(spark, lake.root):
+        yield Finding("lake", lake.root, WARN, ONE_DRIVER)
     where = lake.root if lake.catalog is None else lake.catalog
     try:
         if lake.catalog is not None:
@@ -70,11 +73,11 @@ def writing(spark: SparkSession, lake: Lake, where: str) -> Iterator[Finding]:
     rows = lake.read(spark, "ops", name).count()
     if lake.catalog is not None:
         spark.sql(f"DROP TABLE {lake.ref('ops', name)}")
-    elif "://" not in lake.root:
+    elif not is_remote(lake.root):
         import shutil
 
         shutil.rmtree(lake.path("ops", name))
-    left = lake.catalog is None and "://" in lake.root
+    left = lake.catalog is None and is_remote(lake.root)
     text = "a table was written and read" + (
         f"; it is left at {lake.path('ops', name)}" if left else " and removed"
     )

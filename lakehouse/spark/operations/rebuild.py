@@ -23,6 +23,7 @@ from pyspark.sql import types as T
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.ops.pruning import added
 from lakehouse.ops.records.bronze import Backfill
 from lakehouse.ops.records.gold import Manifest, TableEntry
@@ -181,7 +182,7 @@ def discard(spark: SparkSession, lake: Lake, table: str) -> None:
         return
     if lake.catalog is not None:
         spark.sql(f"DROP TABLE {lake.ref('gold', table)}")
-    elif "://" in lake.root:
+    elif is_remote(lake.root):
         lake.overwrite(lake.read(spark, "gold", table).limit(0), "gold", table)
     else:
         shutil.rmtree(Path(lake.path("gold", table)))

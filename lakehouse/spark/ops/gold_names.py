@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import TypeVar
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -86,7 +87,8 @@ def claim(
                 if not exists
             ]
         if rows:
-            lake.append_rows(spark, rows, CLAIMS, "ops", "gold_names")
+            frame = spark.createDataFrame(pa.Table.from_pylist(rows), CLAIMS).coalesce(1)
+            lake.append_shared(frame, "gold_names")
             held = claims(spark, lake)
         asked = [index for index in asked if held.get(str(names[index]).casefold()) != {source}]
         for index in asked:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -49,7 +50,8 @@ def register(spark: SparkSession, lake: Lake, source: str, settings: SourceSetti
         "source": source,
         "settings": json.dumps(msgspec.to_builtins(settings)),
     }
-    lake.append_rows(spark, [row], SCHEMA, "ops", "lake")
+    frame = spark.createDataFrame(pa.Table.from_pylist([row]), SCHEMA)
+    lake.append_shared(frame.coalesce(1), "lake")
 
 
 def _settings(row: dict[str, Any]) -> SourceSettings:

@@ -28,7 +28,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, LeaseLost
 from lakehouse.ops.file_lock import has_flock, holder_text, run_lock, whoami
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake, literal
@@ -71,7 +71,7 @@ class Hold:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def beat(self) -> None:
-        """Advance the heartbeat; LakehouseError where another run has taken the lease."""
+        """Advance the heartbeat; LeaseLost where another run has taken the lease."""
         with self.lock:
             begun = time.monotonic()
             self.count += 1
@@ -79,15 +79,15 @@ class Hold:
             self.beaten = begun
 
     def check(self) -> None:
-        """Return at once while heartbeats get through, else only once one has; LakehouseError where another
-        run has taken the lease.
+        """Return at once while heartbeats get through, else only once one has; LeaseLost where another run
+        has taken the lease.
         """
         if time.monotonic() - self.beaten > self.seconds:
             self.beat()
 
     def _refuse_lost(self) -> None:
         if any(holder != self.holder for holder, _ in self.table.beats(self.layers).values()):
-            raise LakehouseError(
+            raise LeaseLost(
                 f"{self.source}: this run's lease lapsed, and another run of {' and '.join(self.layers)} has "
                 "taken it over; this one stops, and nothing more of it is written"
             )
@@ -140,7 +140,7 @@ def _keep(hold: Hold, ended: threading.Event) -> None:
     while not ended.wait(hold.seconds / 4):
         try:
             hold.beat()
-        except LakehouseError as error:
+        except LeaseLost as error:
             LOG.warning("%s", error)
             hold.beaten = -math.inf
             return
@@ -159,7 +159,7 @@ class Table:
             empty = self.spark.createDataFrame(
                 pa.table({"layer": [""], "holder": [""], "beat": [0], "who": [""]}), SCHEMA
             ).limit(0)
-            self.lake.append(empty, "ops", self.name)
+            self.lake.append_shared(empty, self.name)
 
     def rows(self, layers: list[str]) -> dict[str, Any]:
         """By layer the holder, its heartbeat and who it is."""

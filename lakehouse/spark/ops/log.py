@@ -207,8 +207,9 @@ class OpsLog:
         try:
             self.lake.append_rows(self.spark, rows, SCHEMA, "ops", self.table, txn=txn, mark=commit)
         except Exception as error:
-            # somebody else appends at this moment: Delta's error, which each kind of session shows in its way
-            if "DELTA_CONCURRENT" not in str(error):
+            # somebody else appends at this moment, or makes the table: Delta's error, which each kind of
+            # session shows in its way
+            if "DELTA_CONCURRENT" not in str(error) and "DELTA_PROTOCOL_CHANGED" not in str(error):
                 raise
             return False
         folder = self.lake.folder(self.spark, "ops", self.table)

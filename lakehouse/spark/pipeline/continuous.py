@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, LeaseLost
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
@@ -76,8 +76,8 @@ def run_continuously(
 
 def try_round(source_round: Round, layers: tuple[str, ...], stop: Stop) -> None:
     """One pass over one source. One that fails is tried again after a pause that grows, and the other sources
-    go on; its run record says what it failed with. The run ends where its session is what failed, or where
-    its only source fails at the start.
+    go on; its run record says what it failed with. The run ends where its session is what failed, where
+    another run has taken its lease, or where its only source fails at the start.
     """
     log, progress = source_round.context.log, source_round.context.progress
     if time.monotonic() < source_round.retry_at:
@@ -86,6 +86,8 @@ def try_round(source_round: Round, layers: tuple[str, ...], stop: Stop) -> None:
         if source_round.failures:
             log.load()  # what the failed pass wrote
         go_round(source_round, layers, stop)
+    except LeaseLost:
+        raise
     except Exception as error:
         if (source_round.passes == 0 and source_round.alone) or not answers(log.spark):
             raise
@@ -142,6 +144,8 @@ def _land_or_wait(source_round: Round, stop: Stop) -> int:
             stop,
             first=source_round.passes == 0 or bool(source_round.trouble),
         )
+    except LeaseLost:
+        raise
     except LakehouseError as error:
         if source_round.passes == 0 and source_round.alone:
             raise

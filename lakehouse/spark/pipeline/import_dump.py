@@ -25,7 +25,7 @@ from lakehouse.sources.dumps.snapshot import Found, checked, dump_incarnation, p
 from lakehouse.sources.file_systems import FileInfo
 from lakehouse.spark.bronze.epochs import epoch_of, epochs_of
 from lakehouse.spark.bronze.snapshots import land_snapshot
-from lakehouse.spark.bronze.storage import SparkFiles, is_remote
+from lakehouse.spark.bronze.storage import SparkFiles, is_remote, is_whole
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
@@ -52,7 +52,12 @@ class RemoteDump:
         return [info for info in self._files.list_dir("") if not info.is_dir]
 
     def open(self, path: str) -> io.BytesIO:
-        return io.BytesIO(self._files.read(path))
+        info, data = self._files.stat(path), self._files.read(path)
+        if info is None or not is_whole(info, data):
+            raise LakehouseError(
+                f"{path}: expected a file of the dump's folder as it was listed, got another"
+            )
+        return io.BytesIO(data)
 
 
 class Given(NamedTuple):

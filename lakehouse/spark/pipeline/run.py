@@ -10,7 +10,7 @@ from lakehouse.spark.ops.run_context import Progress
 from lakehouse.spark.ops.run_record import error_text
 from lakehouse.spark.pipeline.continuous import run_continuously
 from lakehouse.spark.pipeline.one_pass import Stop, run_once
-from lakehouse.spark.session import get_session
+from lakehouse.spark.session import ONE_DRIVER, get_session, keeps_drivers_apart
 from lakehouse.spark.source import selected_sources
 
 
@@ -40,11 +40,15 @@ def runs(
     sources = selected_sources(config, select, lake)
     if not sources:
         raise ConfigError("run: expected at least one source; --select names none that is configured")
-    for root in {source.lake.root for source in sources}:
+    roots = sorted({source.lake.root for source in sources})
+    for root in roots:
         if not is_remote(root):
             has_flock(root)  # says at once, before Spark starts, when the folder can't be written
     with Stop().installed() as stop:
         spark = get_session()
+        for root in roots:
+            if not keeps_drivers_apart(spark, root):
+                progress(f"warning: {root}: {ONE_DRIVER}")
         if not once:
             yield from run_continuously(spark, sources, tuple(layers), stop, progress=progress)
             return

@@ -246,6 +246,20 @@ def test_a_remote_listing_has_names_that_begin_with_an_underscore_or_a_dot(
         storage.SparkFiles(spark, root, {"d/_t_gho/1/CDC000001.csv": (4, 0), "d/t/1/CDC000001.csv": (4, 0)})
 
 
+def test_a_remote_root_that_is_not_there_yet_holds_nothing_and_any_sign_may_be_in_its_name(
+    spark: Any, tmp_path: Path
+) -> None:
+    """An object store has no folder before its first file; Spark takes some signs for a pattern."""
+    root = tmp_path / "sink [a]{b}*"
+    assert storage.SparkFiles(spark, f"file://{root}", {}).list_dir("") == []
+
+    write_tree(root, {"metadata": b"{}", "d/t/1/CDC000001.csv": b"row\n"})
+    files = storage.SparkFiles(spark, f"file://{root}/", {})
+
+    assert [info.path for info in all_files(files, "")] == ["d/t/1/CDC000001.csv"]
+    assert (files.read("metadata"), files.read("d/t/1/CDC000001.csv")) == (b"{}", b"row\n")
+
+
 @pytest.mark.parametrize(
     ("root", "told"),
     [

@@ -3,7 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lakehouse.spark.gold import merge
 from lakehouse.spark.pipeline.try_recording import try_recording
+from lakehouse.spark.table_versions import history_of
 from tests.spark.gold.test_new_changes import ddl, insert, numbered, watermark
 from tests.support.lakes import quiet, shown, write_recording
 
@@ -41,6 +45,30 @@ def test_a_table_that_cannot_be_written_is_behind_with_its_error_and_the_others_
     )
     rows = {table: [{"id": n, "v": f"{table}-{n}"} for n in (1, 2)] for table in "ab"}
     assert shown(tmp_path / "lake", tmp_path / "out") == {f"d.{table}": rows[table] for table in "ab"}
+
+
+def test_a_table_whose_files_somebody_puts_together_meanwhile_is_merged_into_all_the_same(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A platform does so by itself. The whole table would be folded again by the next run."""
+    told = [ddl("a", 100), insert("a", 1, 110), watermark(120)]
+    attempt(tmp_path, told)
+    merge_frame, tried = merge.merge_frame, list[str]()
+
+    def overtaken(*given: Any, **named: Any) -> merge.Merged:
+        tried.append("")
+        if len(tried) == 1:
+            spark.sql(f"OPTIMIZE delta.`{tmp_path}/lake/gold/d__a`")
+            raise RuntimeError("[DELTA_CONCURRENT_DELETE_READ] …")
+        return merge_frame(*given, **named)
+
+    monkeypatch.setattr(merge, "merge_frame", overtaken)
+    outcome = attempt(tmp_path, [*told, insert("a", 2, 130), watermark(140)])
+
+    assert [(entry["table"], entry["state"]) for entry in outcome["tables"]] == [("d.a", "exact")]
+    assert shown(tmp_path / "lake", tmp_path / "out")["d.a"] == [{"id": n, "v": f"a-{n}"} for n in (1, 2)]
+    history = history_of(spark, f"delta.`{tmp_path}/lake/gold/d__a`")
+    assert [one.operation for one in history] == ["MERGE", "WRITE"]
 
 
 def test_long_names_and_a_column_named_as_one_of_ours_are_tables_like_others(

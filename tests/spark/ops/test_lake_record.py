@@ -1,6 +1,8 @@
 """What a lake says of itself: how its sources are read, and which lakehouse may read it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import lake_record as registry
 from lakehouse.spark.ops.lake_record import register, sources
+from lakehouse.spark.ops.lease import Table
 
 
 def read_with(**options: str) -> SourceSettings:
@@ -50,6 +53,24 @@ def test_the_last_settings_of_a_source_win_however_often_they_change(spark: Any,
         "bank": read_with(time_zone="+03:00"),
     }
     assert sorted(row.seq for row in lake.read(spark, "ops", "lake").collect()) == [1, 2, 3, 4, 5]
+
+
+def test_sources_that_begin_at_one_moment_on_a_store_without_locks_are_all_recorded(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Each of them finds no record of the lake yet, and makes it."""
+    lake, at_once = Lake(f"file://{tmp_path}"), Barrier(3)
+
+    def begin(source: str) -> None:
+        at_once.wait()
+        register(spark, lake, source, read_with())
+        Table(spark, lake, "shop_lease").create()
+
+    with ThreadPoolExecutor(3) as pool:
+        for begun in [pool.submit(begin, source) for source in "abc"]:
+            begun.result()
+
+    assert sorted(sources(spark, lake)) == ["a", "b", "c"]
 
 
 def test_a_relative_lake_lies_where_the_process_is_in_paths_and_in_sql(

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -123,6 +124,20 @@ def test_writers_of_one_moment_get_numbers_of_their_own(
         list(pool.map(lambda log: log.add(Rebuilding(number=7)), logs))
 
     assert [one.seq for one in OpsLog(spark, lake, "shop").load().records] == [1, 2, 3, 4, 5]
+
+
+def test_writers_of_one_moment_make_a_log_on_a_store_without_locks(spark: Any, tmp_path: Path) -> None:
+    lake, at_once = Lake(f"file://{tmp_path}"), Barrier(3)
+
+    def write(number: int) -> int:
+        at_once.wait()
+        return OpsLog(spark, lake, "shop").add(Rebuilding(number=number))
+
+    with ThreadPoolExecutor(3) as pool:
+        numbers = list(pool.map(write, range(3)))
+
+    assert sorted(numbers) == [1, 2, 3]
+    assert sorted(one.number for one in OpsLog(spark, lake, "shop").load().all(Rebuilding)) == [0, 1, 2]
 
 
 def test_a_log_that_was_restored_to_an_older_version_takes_no_record(spark: Any, tmp_path: Path) -> None:

@@ -106,6 +106,18 @@ def test_a_kafka_topic_lands_over_spark_connect(
     assert (told["new_messages"], states(told)) == (len(RECORDING.read_text().splitlines()), EXACT)
 
 
+def test_a_storage_sink_without_a_file_yet_is_waited_for_over_spark_connect(
+    connect: str, installed: Path, tmp_path: Path
+) -> None:
+    """There a reader tells what it does not find when it is used, not when it is made."""
+    sink = f"storage: {{path: 'file://{tmp_path}/sink'}}\noptions: {{protocol: csv}}\n"
+    folder = configs(tmp_path, f"format: ticdc-storage\n{sink}time_zone: UTC\n")
+
+    told = over_connect(connect, installed, "lakehouse-bronze", "--once", "--configs", str(folder))[0]
+
+    assert (told["new_messages"], told["tables"]) == (0, [])
+
+
 def test_the_pipeline_runs_on_a_cluster_whose_executors_get_the_wheel(wheel: Path, tmp_path: Path) -> None:
     from lakehouse.spark.session import local_settings
 

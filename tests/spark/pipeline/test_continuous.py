@@ -4,12 +4,14 @@ of the log the more of them there were.
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakehouse.demo.run import RECORDING
+from lakehouse.errors import LeaseLost
 from lakehouse.events import Message
 from lakehouse.formats.open_frames import framed
 from lakehouse.ops.pruning import OLD
@@ -65,6 +67,21 @@ def test_a_source_that_fails_is_tried_again_and_stops_no_other(spark: Any, tmp_p
     manifest = rounds["one"].context.log.last(Manifest)
     assert manifest is not None
     assert {entry.state for entry in manifest.tables} <= {"exact", "retired"}
+
+
+def test_a_run_ends_whose_lease_another_has_taken(spark: Any, tmp_path: Path) -> None:
+    """It would go on for ever and write nothing: whoever starts it again has a run that does."""
+
+    def lost() -> None:
+        raise LeaseLost("one: this run's lease lapsed")
+
+    write(changes(1), tmp_path / "one.jsonl")
+    (source,) = selected_sources(configured(tmp_path), ("one",), str(tmp_path / "lake"))
+    log = OpsLog(spark, replace(source.lake, before_write=lost), "one")
+    goes_on = Round(source, RunContext(log, print), RunRecord(LAYERS, read_by(source)), alone=False, passes=1)
+
+    with pytest.raises(LeaseLost):
+        try_round(goes_on, LAYERS, Stop())
 
 
 def test_a_pass_reads_of_its_log_as_much_as_the_pass_before(

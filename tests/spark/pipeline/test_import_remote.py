@@ -104,3 +104,19 @@ def test_a_table_whose_files_a_store_does_not_show_is_missed_where_metadata_tell
         LakehouseError, match=r"expected the schema of _d\.t, of which metadata tells, got none"
     ):
         list(checked(find_dump(RemoteDump(f"file://{tmp_path}")), Found()))
+
+
+def test_a_file_that_is_gone_or_another_one_since_it_was_listed_ends_the_import(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Its rows would be lacking, and the table's snapshot taken for whole."""
+    (tmp_path / "d.t.00000.sql").write_text("INSERT INTO `t` VALUES (1);\n")
+    (tmp_path / "d.t.00001.sql").write_text("INSERT INTO `t` VALUES (2);\n")
+    dump = RemoteDump(f"file://{tmp_path}")
+
+    (tmp_path / "d.t.00000.sql").unlink()
+    (tmp_path / "d.t.00001.sql").write_text("INSERT")
+
+    for name in ("d.t.00000.sql", "d.t.00001.sql"):
+        with pytest.raises(LakehouseError, match=f"{name}: expected a file of the dump's folder as it was"):
+            dump.open(name)
