@@ -31,11 +31,11 @@ from lakehouse.ddl.edits import (
     TruncateTable,
 )
 from lakehouse.ddl.parse.alter import read_clauses
-from lakehouse.ddl.parse.create import create_table
-from lakehouse.ddl.parse.databases import alter_database, create_database
+from lakehouse.ddl.parse.create import alter_database, create_database, create_table
 from lakehouse.ddl.parse.keys import index_options, index_type, key_parts
 from lakehouse.ddl.parse.recover import flashback, recover
-from lakehouse.ddl.parse.tokens import ROUTINES, Cursor, Token, split, tokenize
+from lakehouse.ddl.parse.splitting import ROUTINES, split
+from lakehouse.ddl.parse.tokens import Cursor, Token, tokenize
 from lakehouse.errors import DdlError
 
 _OBJECTS = (

@@ -1,7 +1,8 @@
 """The tables that statements are about, found though the rest of a text is not understood."""
 
 from lakehouse.ddl.edits import Name
-from lakehouse.ddl.parse.tokens import Cursor, split, tokenize
+from lakehouse.ddl.parse.splitting import split
+from lakehouse.ddl.parse.tokens import Cursor, tokenize
 from lakehouse.errors import DdlError
 
 
