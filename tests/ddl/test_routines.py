@@ -6,6 +6,7 @@ from lakehouse.ddl.edits import DropTable, NoEffect
 from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl.parse.targets import targets
 from lakehouse.errors import DdlError
+from tests.support.feeds import Debezium
 
 BODIES = (
     "CREATE PROCEDURE p(x INT) IF x < 0 THEN DROP TABLE t; ELSEIF x = 0 THEN SELECT 1; ELSE SELECT 2; END IF",
@@ -22,6 +23,7 @@ BODIES = (
     "SET STATEMENT sql_mode = '' FOR CREATE PROCEDURE p() BEGIN SELECT 1; DROP TABLE t; END",
     # a server without accounts logs such a definer
     "CREATE DEFINER=`` PROCEDURE `p`() BEGIN SELECT '' AS ``; DROP TABLE t; END",
+    "CREATE TRIGGER r BEFORE UPDATE ON t FOR EACH ROW BEGIN SET NEW.end = 1; SET NEW.begin = 2; END",
     "CREATE ALGORITHM=UNDEFINED DEFINER=`` SQL SECURITY DEFINER VIEW `v` AS SELECT 1 AS ``",
 )
 
@@ -37,6 +39,23 @@ def test_what_stands_behind_a_routine_is(sql: str) -> None:
     statements = read(f"{sql.removesuffix(';')}; DROP TABLE u; {BODIES[0]}")
 
     assert [type(statement) for statement in statements] == [NoEffect, DropTable, NoEffect]
+
+
+def test_a_column_may_be_named_begin() -> None:
+    sql = "CREATE PROCEDURE p() l: BEGIN SELECT begin FROM t; DROP TABLE t; END l;"
+
+    assert read(sql) == [NoEffect("PROCEDURE")]
+    with pytest.raises(DdlError, match="expected END"):
+        read(sql + " DROP TABLE t")
+
+
+def test_a_routine_that_cannot_be_read_names_no_table_and_stops_no_other_one() -> None:
+    feed = Debezium().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)").change(2, "c", None, {"id": 1})
+    feed.ddl(3, "CREATE PROCEDURE p() BEGIN DROP TABLE t;", table=None)
+
+    ((_, problem),) = feed.memory.history().problems
+    assert "expected END of a routine's body" in problem
+    assert (feed.table(), feed.lineage().held) == ([{"id": 1}], None)
 
 
 @pytest.mark.parametrize("sql", ["CREATE TABLE `` (a INT)", "DROP TABLE `d`.``", "ALTER TABLE t DROP ``"])

@@ -24,7 +24,7 @@ def split(tokens: list[Token]) -> Iterator[list[Token]]:
                 yield tokens[start:at]
             start = at + 1
     if start < len(tokens):
-        if depth > 0:
+        if depth > 0 and not _ends(tokens[start:]):
             raise DdlError("the end of the text: expected END of a routine's body, got nothing")
         yield tokens[start:]
 
@@ -42,10 +42,17 @@ def _goes_on(behind: list[Token]) -> bool:
     return False
 
 
+def _ends(routine: list[Token]) -> bool:
+    """Whether a routine ends with END or END and a label: a column of its may be named begin."""
+    return any(token.upper == "END" for token in [one for one in routine if one.upper != ";"][-2:])
+
+
 def _block(tokens: list[Token], at: int) -> int:
     word = tokens[at].upper
     before = tokens[at - 1].upper if at else ""
     after = tokens[at + 1].upper if at + 1 < len(tokens) else ""
+    if before == ".":
+        return 0
     if word in ("BEGIN", "CASE") and before != "END":
         return 1
     return -1 if word == "END" and after not in ("IF", "LOOP", "WHILE", "REPEAT", "FOR") else 0

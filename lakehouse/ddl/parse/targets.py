@@ -11,7 +11,7 @@ def targets(sql: str) -> list[Name]:
     MariaDB's CONVERT makes of a partition, or a partition of.
     """
     try:
-        parts = split(tokenize(sql))
+        parts = list(split(tokenize(sql)))
     except DdlError:
         return []
     return [name for tokens in parts for name in _targets(Cursor(sql, tokens))]
