@@ -141,7 +141,7 @@ def _at_query(cursor: Cursor) -> bool:
     """A query in brackets, or behind AS."""
     if cursor.upper in _QUERY_WORDS:
         return not cursor.ahead("WITH", "SYSTEM")
-    return cursor.ahead("(", "SELECT") or cursor.ahead("(", "WITH") or cursor.ahead("(", "(")
+    return any(cursor.ahead("(", word) for word in ("SELECT", "WITH", "VALUES", "("))
 
 
 def _query(cursor: Cursor) -> bool:

@@ -156,6 +156,8 @@ def _create(cursor: Cursor) -> Statement:
 
 def _temporary(cursor: Cursor) -> Statement:
     """A temporary table is its session's own: no rows of it are logged."""
+    while cursor.take("TEMPORARY"):
+        pass  # old MySQLs logged DROP /*!40005 TEMPORARY */ /*!40005 TEMPORARY */ TABLE, too
     if cursor.need_one("TABLE", "TABLES", "SEQUENCE") and cursor.kind == "end":
         cursor.fail("a table name")
     return NoEffect("TEMPORARY TABLE")
