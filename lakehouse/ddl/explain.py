@@ -14,8 +14,9 @@ from typing import Any
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.definitions import ColumnDef
+from lakehouse.ddl.parse.splitting import split
 from lakehouse.ddl.parse.statements import read, read_statement
-from lakehouse.ddl.parse.tokens import split, tokenize
+from lakehouse.ddl.parse.tokens import tokenize
 from lakehouse.errors import DdlError
 from lakehouse.schema import ColumnType
 

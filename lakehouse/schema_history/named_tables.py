@@ -30,7 +30,21 @@ STATEMENTS = 65_536
 @functools.lru_cache(maxsize=STATEMENTS)
 def statements_of(sql: str) -> tuple[E.Statement, ...]:
     """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
-    return tuple(read(sql))
+    return tuple(map(_of_tables, read(sql)))
+
+
+def _of_tables(statement: E.Statement) -> E.Statement:
+    """A RENAME without its steps of temporary tables, which MariaDB logs too: of `a TO b, a TO c` the first
+    is of the session's own a, which hides the other one until then.
+    """
+    if not isinstance(statement, E.RenameTable):
+        return statement
+    taken, pairs = set[E.Name](), list[tuple[E.Name, E.Name]]()
+    for old, new in reversed(statement.pairs):
+        if old not in taken:
+            taken = taken - {new} | {old}
+            pairs.insert(0, (old, new))
+    return replace(statement, pairs=tuple(pairs))
 
 
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'")

@@ -9,6 +9,7 @@ from lakehouse.ddl.definitions import Partitioning
 from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl.parse.tokens import lexed, plain_tokens
 from lakehouse.errors import DdlError
+from lakehouse.values.defaults import default_reason
 from tests.support.ddl_cases import cases
 
 # what a statement is made of, and what only looks like it
@@ -187,6 +188,34 @@ def test_a_column_definition_keeps_its_default_as_written() -> None:
         "_utf8mb4'it''s'",
         "a'bc",
         "latin1",
+    )
+
+
+@pytest.mark.parametrize(
+    "default",
+    [
+        "`a`",  # so a MariaDB shows it
+        "t.a",
+        "d.`t`.a",
+        "@@sql_mode",
+        "@@session.sql_mode",
+        "@v",
+        "CASE a WHEN 1 THEN CASE WHEN 2 THEN 3 END ELSE 4 END",
+        "{ts '2024-01-01 00:00:00'}",
+        "utc_timestamp",
+        "CURRENT_ROLE",
+    ],
+)
+def test_a_default_of_mariadb_is_an_expression_without_brackets_too(default: str) -> None:
+    (statement,) = read(f"CREATE TABLE t (a INT, b INT DEFAULT {default} NOT NULL COMMENT 'x')")
+    assert isinstance(statement, e.CreateTable)
+
+    column = statement.columns[1]
+
+    assert (column.default, column.not_null, column.comment) == (default, True, "x")
+    assert (
+        default_reason(column.default, column.type, not_null=True)
+        == f"the default is an expression: {default}"
     )
 
 

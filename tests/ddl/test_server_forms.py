@@ -101,6 +101,7 @@ def test_a_comment_of_ticdc_that_is_a_whole_statement_is_about_no_table(sql: str
         "CREATE DEFINER = u@db.example.com VIEW v AS SELECT 1",
         "CREATE COMPRESSION_DICTIONARY words ('a')",
         "DROP COMPRESSION_DICTIONARY IF EXISTS words",
+        "DROP /*!40005 TEMPORARY */ /*!40005 TEMPORARY */ TABLE IF EXISTS `d`.`t`",
     ],
 )
 def test_a_statement_about_no_table_has_no_effect(sql: str) -> None:
@@ -126,6 +127,13 @@ def test_a_column_that_the_statement_has_dropped_is_not_there_for_a_condition() 
     following, _ = alter(table("(a INT, b INT)"), twice.edits)
 
     assert [column.name for column in following.columns] == ["b"]
+
+
+def test_a_list_of_values_in_brackets_is_a_query() -> None:
+    (statement,) = read("CREATE TABLE t (VALUES (1), (2))")
+
+    assert isinstance(statement, e.CreateTable)
+    assert statement.as_select
 
 
 def test_a_word_that_only_some_servers_reserve_is_a_name() -> None:

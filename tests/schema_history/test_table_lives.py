@@ -148,6 +148,15 @@ def test_a_rename_if_exists_of_a_table_that_is_there_renames_it() -> None:
     assert seen.tables == {"d.u": [X]}
 
 
+def test_a_name_that_a_rename_takes_twice_is_a_session_s_own_table_s_first() -> None:
+    """As MariaDB logs it: the temporary table t hides the other one until it has another name."""
+    feed = Debezium().ddl(1, CREATE).change(2, "c", None, X)
+    feed.ddl(3, "RENAME TABLE t TO own, t TO u, u TO v")
+
+    assert feed.tables == {"d.v": [X]}
+    assert feed.memory.history().problems == []
+
+
 def test_a_sequence_of_mariadb_whose_rows_a_feed_has_is_incomplete() -> None:
     """Each block of its numbers is logged as an INSERT (run on MariaDB 10.11)."""
     names = "next_not_cached_value minimum_value maximum_value start_value increment cache_size cycle_option"

@@ -10,7 +10,11 @@ from lakehouse.ddl.parse.table_options import OPTIONS
 from lakehouse.ddl.parse.tokens import Cursor
 
 Members = dict[str, Any]
-_VALUE_WORDS = ("NULL", "TRUE", "FALSE", "CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME")
+_VALUE_WORD_LIST = (
+    "NULL TRUE FALSE CURRENT_TIMESTAMP CURRENT_DATE CURRENT_TIME LOCALTIME LOCALTIMESTAMP UTC_DATE UTC_TIME "
+    "UTC_TIMESTAMP CURRENT_USER CURRENT_ROLE USER UUID"
+)
+_VALUE_WORDS = frozenset(_VALUE_WORD_LIST.split())
 
 
 def definition(cursor: Cursor) -> ColumnDef:
@@ -87,10 +91,12 @@ def _number(cursor: Cursor) -> None:
 
 
 def _value_word(cursor: Cursor) -> None:
-    """NULL, NOW(6), _utf8mb4'x', DATE '2024-01-01', NEXT VALUE FOR s; a bare word that is none of them is
-    refused.
+    """NULL, NOW(6), _utf8mb4'x', DATE '2024-01-01', NEXT VALUE FOR s, and MariaDB's expressions without
+    brackets; a bare word that is none of them is refused.
     """
     start, word = cursor.at, cursor.upper
+    if _expression(cursor):
+        return
     if cursor.take("NEXT", "VALUE", "FOR") or cursor.take("PREVIOUS", "VALUE", "FOR"):
         cursor.table()
         return
@@ -109,9 +115,31 @@ def _value_word(cursor: Cursor) -> None:
         cursor.at += 2
     elif called:
         cursor.group()
-    elif word not in (*_VALUE_WORDS, "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER", "USER", "UUID"):
+    elif word not in _VALUE_WORDS:
         cursor.at = start
         cursor.fail("a value")
+
+
+def _expression(cursor: Cursor) -> bool:
+    """Move over another column in quotes or with its table, a variable, CASE … END, or {ts '2024-01-01'}."""
+    following = [token.upper for token in cursor.tokens[cursor.at + 1 : cursor.at + 2]]
+    if cursor.take("CASE"):
+        while not cursor.take("END"):
+            if cursor.kind == "end":
+                cursor.fail("END")
+            if not (cursor.upper == "CASE" and _expression(cursor)):
+                cursor.at += 1
+    elif cursor.take("{"):
+        cursor.name("a kind of literal")
+        read_default(cursor)
+        cursor.need("}")
+    elif cursor.kind == "name" or following == ["."] or cursor.upper == "@":
+        while cursor.take("@"):
+            pass
+        cursor.column("a value")
+    else:
+        return False
+    return True
 
 
 def _on_update(cursor: Cursor, members: Members) -> None:

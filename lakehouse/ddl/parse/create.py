@@ -1,10 +1,19 @@
-"""CREATE TABLE: its definitions, options and partitions, and whether a query fills it."""
+"""CREATE TABLE: its definitions, options and partitions, and whether a query fills it. CREATE and ALTER
+DATABASE, of which only the charset affects tables: those to come have it.
+"""
 
 from dataclasses import replace
 from itertools import chain
 
 from lakehouse.ddl.definitions import ColumnDef, IndexDef, Partitioning
-from lakehouse.ddl.edits import CreateTable, CreateTableLike
+from lakehouse.ddl.edits import (
+    CreateTable,
+    CreateTableLike,
+    DatabaseCharset,
+    DropDatabase,
+    NoEffect,
+    Statement,
+)
 from lakehouse.ddl.parse.columns import definition
 from lakehouse.ddl.parse.keys import Period, PrimaryKey, at_constraint, constraint
 from lakehouse.ddl.parse.partition_clauses import read_partitioning, split_regions
@@ -12,6 +21,7 @@ from lakehouse.ddl.parse.table_options import read_option, read_table_charset
 from lakehouse.ddl.parse.tokens import Cursor
 from lakehouse.errors import DdlError
 
+_DATABASE_OPTIONS = frozenset({"DEFAULT", "CHARACTER", "CHAR", "CHARSET", "COLLATE"})
 _QUERY_WORDS = ("AS", "SELECT", "WITH", "VALUES", "TABLE", "IGNORE", "REPLACE")
 
 
@@ -131,7 +141,7 @@ def _at_query(cursor: Cursor) -> bool:
     """A query in brackets, or behind AS."""
     if cursor.upper in _QUERY_WORDS:
         return not cursor.ahead("WITH", "SYSTEM")
-    return cursor.ahead("(", "SELECT") or cursor.ahead("(", "WITH") or cursor.ahead("(", "(")
+    return any(cursor.ahead("(", word) for word in ("SELECT", "WITH", "VALUES", "("))
 
 
 def _query(cursor: Cursor) -> bool:
@@ -149,3 +159,37 @@ def _query(cursor: Cursor) -> bool:
     cursor.at = start
     cursor.end()
     return False
+
+
+# --- databases
+
+
+def create_database(cursor: Cursor, or_replace: bool) -> Statement:
+    """What CREATE DATABASE means, from its name on; what was there before a replaced one is dropped."""
+    condition = cursor.take("IF", "NOT", "EXISTS")
+    name = cursor.name("a database name")
+    if or_replace and not condition:
+        return DropDatabase(name, if_exists=True)
+    return DatabaseCharset(name, _database_charset(cursor) or None, condition)
+
+
+def alter_database(cursor: Cursor) -> Statement:
+    """What ALTER DATABASE means, from its name on, which may be left out."""
+    if cursor.kind == "end":
+        cursor.fail("a database name or an option")
+    unnamed = cursor.kind == "word" and cursor.upper in _DATABASE_OPTIONS
+    name = None if unnamed else cursor.name("a database name", reserved=True)
+    charset = _database_charset(cursor)
+    return NoEffect("ALTER DATABASE") if charset is None else DatabaseCharset(name, charset or None)
+
+
+def _database_charset(cursor: Cursor) -> str | None:
+    """The charset that options at the cursor name: "" for the server's, None where they name none."""
+    found = None
+    while cursor.kind != "end":
+        told = read_table_charset(cursor)
+        if told is None:
+            cursor.at += 1
+        else:
+            found = told or found or ""
+    return found

@@ -31,11 +31,11 @@ from lakehouse.ddl.edits import (
     TruncateTable,
 )
 from lakehouse.ddl.parse.alter import read_clauses
-from lakehouse.ddl.parse.create import create_table
-from lakehouse.ddl.parse.databases import alter_database, create_database
+from lakehouse.ddl.parse.create import alter_database, create_database, create_table
 from lakehouse.ddl.parse.keys import index_options, index_type, key_parts
 from lakehouse.ddl.parse.recover import flashback, recover
-from lakehouse.ddl.parse.tokens import ROUTINES, Cursor, Token, split, tokenize
+from lakehouse.ddl.parse.splitting import ROUTINES, split
+from lakehouse.ddl.parse.tokens import Cursor, Token, tokenize
 from lakehouse.errors import DdlError
 
 _OBJECTS = (
@@ -156,6 +156,8 @@ def _create(cursor: Cursor) -> Statement:
 
 def _temporary(cursor: Cursor) -> Statement:
     """A temporary table is its session's own: no rows of it are logged."""
+    while cursor.take("TEMPORARY"):
+        pass  # old MySQLs logged DROP /*!40005 TEMPORARY */ /*!40005 TEMPORARY */ TABLE, too
     if cursor.need_one("TABLE", "TABLES", "SEQUENCE") and cursor.kind == "end":
         cursor.fail("a table name")
     return NoEffect("TEMPORARY TABLE")

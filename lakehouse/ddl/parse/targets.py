@@ -1,7 +1,8 @@
 """The tables that statements are about, found though the rest of a text is not understood."""
 
 from lakehouse.ddl.edits import Name
-from lakehouse.ddl.parse.tokens import Cursor, split, tokenize
+from lakehouse.ddl.parse.splitting import split
+from lakehouse.ddl.parse.tokens import Cursor, tokenize
 from lakehouse.errors import DdlError
 
 
@@ -10,7 +11,7 @@ def targets(sql: str) -> list[Name]:
     MariaDB's CONVERT makes of a partition, or a partition of.
     """
     try:
-        parts = split(tokenize(sql))
+        parts = list(split(tokenize(sql)))
     except DdlError:
         return []
     return [name for tokens in parts for name in _targets(Cursor(sql, tokens))]

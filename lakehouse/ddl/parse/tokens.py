@@ -1,4 +1,4 @@
-"""SQL text to tokens, those of each statement, and a cursor over the tokens of one.
+"""SQL text to tokens, and a cursor over the tokens of one statement.
 
 The lexing is sqlglot's MySQL tokenizer without its keywords and commands, so that a word is a word; each
 token's text is taken from the source again, and what lies between two tokens must be blanks and comments,
@@ -49,7 +49,7 @@ _TOKEN = re.compile(
     r"(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
     r"|(?P<literal>[xXbB]'[0-9A-Fa-f]*'|0[xX][0-9A-Fa-f]+|0[bB][01]+)"
     rf"|(?P<word>{_WORD.pattern})"
-    r"|(?P<name>`(?:[^`]|``)+`)"
+    r"|(?P<name>`(?:[^`]|``)*`)"  # a definer and an alias may be empty
     r"|(?P<string>[nN]?(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"))"
     r"|(?P<symbol>(?![`'\"])[ -~]{1,3})",
     re.S,
@@ -274,6 +274,7 @@ class Cursor:
         if (
             token is None
             or token.kind not in ("name", "word")
+            or not token.text
             or (token.kind == "word" and token.upper in RESERVED and not reserved)
         ):
             self.fail(what)
@@ -358,43 +359,3 @@ class Cursor:
     def source(self, start: int, end: int) -> str:
         """The source text from one token's index to before another's."""
         return self.sql[self.tokens[start].start : self.tokens[end - 1].end]
-
-
-ROUTINES = ("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE")
-
-
-def split(tokens: list[Token]) -> Iterator[list[Token]]:
-    """Statements end at `;`, but not inside the BEGIN … END of a routine."""
-    start = depth = 0
-    routine = False
-    for at, token in enumerate(tokens):
-        if at == start:
-            routine, depth = _is_routine(tokens[at : at + 24]), 0
-        if routine:
-            depth += _block(tokens, at)
-        if token.upper == ";" and depth <= 0:
-            if at > start:
-                yield tokens[start:at]
-            start = at + 1
-    if start < len(tokens):
-        if depth > 0:
-            raise DdlError("the end of the text: expected END of a routine's body, got nothing")
-        yield tokens[start:]
-
-
-def _block(tokens: list[Token], at: int) -> int:
-    word = tokens[at].upper
-    before = tokens[at - 1].upper if at else ""
-    after = tokens[at + 1].upper if at + 1 < len(tokens) else ""
-    if word in ("BEGIN", "CASE") and before != "END":
-        return 1
-    return -1 if word == "END" and after not in ("IF", "LOOP", "WHILE", "REPEAT", "FOR") else 0
-
-
-def _is_routine(tokens: list[Token]) -> bool:
-    if tokens[0].upper == "BEGIN":
-        return len(tokens) > 1 and tokens[1].upper == "NOT"
-    if tokens[0].upper not in ("CREATE", "ALTER"):
-        return False
-    stop = ("TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SEQUENCE", "SERVER", *ROUTINES)
-    return next((token.upper for token in tokens[1:] if token.upper in stop), "") in ROUTINES

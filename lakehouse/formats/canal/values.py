@@ -32,7 +32,10 @@ from lakehouse.values.scalars import (
 # type, BINARY to LONGVARBINARY
 _BYTES = frozenset({2004, -2, -3, -4})
 # the first words of a statement that Canal could not read, which is no text of a row event
-_DDL = re.compile(rf"{COMMENTS}(?:ALTER|DROP|RENAME|TRUNCATE|CREATE(?!.*\bSELECT\b))\b", re.I | re.S)
+_SET = r"SET\s+STATEMENT\s(?:[^'\"]|'[^']*'|\"[^\"]*\")*?\sFOR\s+"  # of MariaDB, for one statement
+_DDL = re.compile(
+    rf"{COMMENTS}(?:{_SET})?(?:ALTER|DROP|RENAME|TRUNCATE|CREATE(?!.*\bSELECT\b))\b", re.I | re.S
+)
 # what LogEventConvert.isText knows, and decodes
 _TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
 Convert = Callable[[str], Any]

@@ -4,8 +4,9 @@ from typing import Any
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.parse.splitting import split
 from lakehouse.ddl.parse.statements import read
-from lakehouse.ddl.parse.tokens import split, tokenize
+from lakehouse.ddl.parse.tokens import tokenize
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Position
 from lakehouse.ops.records.gold import Manifest

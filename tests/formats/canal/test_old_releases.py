@@ -56,6 +56,7 @@ def queried(sql: str, **said: str) -> list[Any]:
         ("SAVEPOINT a", "d"),
         ("/* a */ -- b\n ALTER TABLE d.t ADD COLUMN c INT INVISIBLE", ""),
         ("create or replace table t (id int)", ""),
+        ("SET STATEMENT max_statement_time = 0, sql_mode = 'x' FOR ALTER TABLE d.t ADD c INT", ""),
     ],
 )
 def test_a_statement_of_which_nothing_says_that_it_is_one_is_read(sql: str, database: str) -> None:
@@ -81,6 +82,8 @@ def test_a_statement_of_a_session_with_a_database_is_read() -> None:
         "-- ALTER\nUPDATE t SET a = 1",
         "CREATE TABLE d.t AS\nSELECT 1",
         "/* ** a */" * 100 + "DELETE FROM t",
+        "SET STATEMENT sort_buffer_size = 1 FOR DELETE FROM t",
+        "SET STATEMENT a = 1 " * 1000,
         "",
     ],
 )
