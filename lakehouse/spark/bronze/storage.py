@@ -19,6 +19,7 @@ from lakehouse.errors import EnvironmentError_
 from lakehouse.events import DDL, SNAPSHOT_TOPIC, just_above, tidb_position
 from lakehouse.formats.ticdc.storage_gaps import unexplained
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.ops.records.bronze import FilesMissing, MissingFile
 from lakehouse.ops.records.bronze import Scan as ScanRecord
 from lakehouse.ops.records.operators import Epoch
@@ -254,10 +255,6 @@ def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progre
             f"warning: {source}: {len(scan.unknown)} files are none of the sink's, such as {other.path}: "
             f"{other.why}"
         )
-
-
-def is_remote(root: str) -> bool:
-    return "://" in root or root.startswith(("dbfs:", "/Volumes/"))
 
 
 def below(root: str, path: str) -> str:

@@ -14,6 +14,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Message, Position
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import counted, pace
@@ -25,7 +26,7 @@ from lakehouse.sources.dumps.snapshot import Found, checked, dump_incarnation, p
 from lakehouse.sources.file_systems import FileInfo
 from lakehouse.spark.bronze.epochs import epoch_of, epochs_of
 from lakehouse.spark.bronze.snapshots import land_snapshot
-from lakehouse.spark.bronze.storage import SparkFiles, is_remote
+from lakehouse.spark.bronze.storage import SparkFiles
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
