@@ -23,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
+from lakehouse.formats.invalid_text import is_text
 from lakehouse.formats.options import STORAGE
 from lakehouse.formats.ticdc.storage_history import (
     Described,
@@ -136,7 +137,7 @@ def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | C
     """What the file at `path` is. Only a single numeric folder below the version needs `date-separator` to be
     read.
     """
-    if not _is_text(path):
+    if not is_text(path):
         return Other(path.encode(errors="backslashreplace").decode(), "a name that is no UTF-8")
     *folders, name = path.split("/")
     if not folders and name == "metadata":
@@ -151,15 +152,6 @@ def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | C
     if name == "schema.json" and folders and _NUMBER.fullmatch(folders[-1]):
         return _schema_file(path, folders[:-1], int(folders[-1]), None, by_id=by_id)
     return Other(path, "no file name of the storage sink")
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name, as the file system gave it, can be told to others."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _data_file(
