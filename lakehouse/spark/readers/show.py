@@ -284,7 +284,6 @@ class Reader:
             self.history,
             suites,
             upstream=upstream,
-            policies={},
             virtual=self.settings.virtual,
         )
         return [gate for lineage in self.history.lineages if (gate := gates.fit(lineage)) is not None]
@@ -327,7 +326,7 @@ class Reader:
 
     def _columns(self, mode: Mode) -> list[GoldColumn]:
         columns = gold_columns(
-            mode.lineage.steps[mode.target].schema, {}, virtual=self.settings.virtual, options=mode.options
+            mode.lineage.steps[mode.target].schema, virtual=self.settings.virtual, options=mode.options
         )
         return columns + own_columns(mode.options, [column.name for column in columns])
 

@@ -159,7 +159,7 @@ def table_differences(
 def columns_of(model: Model, lineage: Lineage, at: Position, options: GoldOptions) -> list[GoldColumn]:
     """Gold's columns: the source's, and the mode's own behind them."""
     schema = lineage.schema_at(just_above(at))
-    columns = gold_columns(schema, {}, virtual=model.gold.virtual, options=options)
+    columns = gold_columns(schema, virtual=model.gold.virtual, options=options)
     return [*columns, *own_columns(options, [column.name for column in columns])]
 
 
