@@ -9,13 +9,15 @@ from msgspec import UNSET
 
 from lakehouse.config.load import Config, kafka_options, resolve_source
 from lakehouse.config.models import SourceConfig, TableConfig
+from lakehouse.ddl.policy import Rules
 from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.gold.options import GoldOptions, from_plain, options_from, to_plain
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import Name
-from lakehouse.ops.source_settings import Said, SourceSettings
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.quality.suite import Suite, suite_of
 from lakehouse.spark.bronze.kafka import KafkaInput
+from lakehouse.spark.change_log.schema_history import Said
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver.tables import SilverSettings
@@ -73,6 +75,7 @@ def gold_settings_of(name: str, settings: SourceSettings, consistency: str) -> G
         settled=settings.settled,
         old_rows=FORMATS[settings.format].producer.old_rows,
         read_as=silver_settings_of(name, settings).read_as,
+        said=said_in(settings),
     )
 
 
@@ -85,16 +88,15 @@ def said_in(settings: SourceSettings) -> Said:
     """What the schema history needs of YAMLs, from what the lake knows of a source."""
     logs = frozenset(name for name, one in options_in(settings).items() if one.goes_on)
     upstream = upstream_of(settings.format, settings.options)
-    return Said(
-        virtual=settings.virtual,
-        keys=settings.keys,
-        on_ddl=settings.on_ddl,
+    rules = Rules(
+        dict(settings.on_ddl),
         logs=logs,
         charset=upstream.charset,
         mixes_names=upstream.mixes_names,
         hides_sessions=upstream.hides_sessions,
         server=upstream.server,
     )
+    return Said(rules, settings.keys, settings.virtual)
 
 
 def suites_in(settings: SourceSettings) -> dict[Name, Suite]:

@@ -80,7 +80,7 @@ def model_of(delivery: Delivery, run: int, source: Source) -> Model:
     tidb = delivery.plan.decoder.startswith("ticdc")
     model = Model(delivery.plan.decoder, source.silver.options, tidb=tidb, row_ids=delivery.row_ids)
     model.gold = source.gold
-    model.ruled(Rules(logs=source.gold.said.logs))
+    model.ruled(Rules(logs=source.gold.said.rules.logs))
     restore = delivery.restore
     if restore is None or run < restore.run:
         return model.add(messages)
