@@ -29,6 +29,7 @@ from lakehouse.spark.change_log.watermark import (
     published_ends,
     source_watermark,
 )
+from lakehouse.spark.gold.settings import find_watermark
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -238,9 +239,7 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     if done is None:
         return entry
     before = manifest.watermark if manifest else MIN_POSITION
-    position, _ = source_watermark(done, log)
-    if source.gold.consistency == "eventual":
-        position = done.reach or MIN_POSITION
+    position, _ = find_watermark(source.gold, log, done)
     window = between(before, position)
     changes = (
         read_silver(spark, lake, source.name, "changes")
