@@ -16,6 +16,7 @@ from lakehouse.ops.records.kinds import to_json
 from lakehouse.ops.records.operators import Verified, VerifiedTable
 from lakehouse.ops.records.runs import Run
 from lakehouse.ops.records.silver import Done
+from lakehouse.reporting.text.values import moment
 from lakehouse.schema_history.table_lives import MAYBE_OLDER, NO_CREATE
 from lakehouse.silver.partition_lives import without_later_marks
 from lakehouse.sources.kafka_offsets import loss_text, reading_of, unread
@@ -77,7 +78,7 @@ def last_runs(spark: SparkSession, lake: Lake, name: str, number: int) -> dict[s
 def run_line(run: Run) -> dict[str, Any]:
     """A run's record for people."""
     return {
-        "begun": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(run.begun / 1000)) + " UTC",
+        "begun": moment(run.begun),
         "seconds": round((run.ended - run.begun) / 1000, 1),
         "layers": list(run.layers),
         "landed": run.landed,
@@ -101,7 +102,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
     return {
         "source": name,
         "last_silver_batch": done.batch,
-        "last_run": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(log.records[-1].at / 1000)) + " UTC",
+        "last_run": moment(log.records[-1].at),
         "watermark": list(position) if position != MIN_POSITION else None,
         "held_by": f"{holder[0]}/{holder[1]}" if holder else None,
         "no_watermark_seen": [
