@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from lakehouse.config.models import SourceConfig, StorageInput
 from lakehouse.discovery.read_input import has_watermark, shown_options
 from lakehouse.errors import ConfigError
@@ -65,8 +67,14 @@ def source_of_path(
         order=order_of(format_, options),
         options=dict(options),
         virtual=FORMATS[format_].producer.carries_virtual,
+        row_ids=False,
         settled=True,
         drift_timeout=0.0,
+        keys={},
+        on_ddl=(),
+        auto=True,
+        tables=(),
+        suites=UNSET,
     )
     return source_with(source_name(path), config, lake, settings, consistency=consistency)
 
