@@ -115,8 +115,6 @@ class Index(NamedTuple):
     """An index file of a data folder."""
 
     path: str
-    folder: str
-    dispatcher: str | None
 
 
 class Other(NamedTuple):
@@ -127,7 +125,7 @@ class Other(NamedTuple):
 
 
 _DATA = re.compile(r"CDC(?:_([0-9A-Za-z-]+)_)?([0-9]{1,20})\.(csv|json)")
-_INDEX = re.compile(r"CDC(?:_([0-9A-Za-z-]+))?\.index")
+_INDEX = re.compile(r"CDC(?:_[0-9A-Za-z-]+)?\.index")
 _SCHEMA = re.compile(r"schema_([0-9]{1,19})_([0-9]{1,10})\.json")
 _DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}){0,2}")
 _NUMBER = re.compile(r"[0-9]{1,19}")
@@ -145,8 +143,8 @@ def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | C
     by_id = switch(options, "use-table-id-as-path")
     if found := _DATA.fullmatch(name):
         return _data_file(path, folders, found, options)
-    if found := _INDEX.fullmatch(name):
-        return Index(path, "/".join(folders[:-1] if folders[-1:] == ["meta"] else folders), found[1])
+    if _INDEX.fullmatch(name):
+        return Index(path)
     if (found := _SCHEMA.fullmatch(name)) and folders[-1:] == ["meta"]:
         return _schema_file(path, folders[:-1], int(found[1]), found[2], by_id=by_id)
     if name == "schema.json" and folders and _NUMBER.fullmatch(folders[-1]):

@@ -322,9 +322,7 @@ def _statements(reader: Reader, entry: TableEntry) -> tuple[Statement, ...]:
 def _letter(row: Row) -> Letter:
     found = row.origin.asDict()
     place = Place(found["topic"], found["incarnation"] or "", found["partition"], found["offset"])
-    return Letter(
-        row.code, row.message, table_of(row), origin(found), place=place, batch=row.batch, is_open=row.open
-    )
+    return Letter(row.code, row.message, table_of(row), origin(found), place=place, is_open=row.open)
 
 
 def _bytes(beginning: Any, size: int | None) -> Bytes | None:
