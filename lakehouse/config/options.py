@@ -50,7 +50,7 @@ def option_problems(format: str, options: Mapping[str, object]) -> list[OptionPr
             problems.append(
                 OptionProblem(name, f"says again what `{spellings[known]}` says", "remove one of the two")
             )
-        elif (expected := _expected(FORMATS[format].options[known], _text(value))) is not None:
+        elif (expected := _expected(FORMATS[format].options[known], option_text(value))) is not None:
             problems.append(OptionProblem(name, *expected))
         spellings.setdefault(known or name, name)
     return problems
@@ -72,10 +72,18 @@ def decoder_options(format: str, options: Mapping[str, str]) -> dict[str, str]:
     problems = option_problems(format, options)
     if problems:
         raise ConfigError("\n".join(f"option {name}: {text}; {fix}" for name, text, fix in problems))
-    return {known: _text(value) for name, value in options.items() if (known := known_option(format, name))}
+    return known_options(format, options)
 
 
-def _text(value: object) -> str:
+def known_options(format: str, options: Mapping[str, object]) -> dict[str, str]:
+    """The options that the format has, under the decoder's own names."""
+    return {
+        known: option_text(value) for name, value in options.items() if (known := known_option(format, name))
+    }
+
+
+def option_text(value: object) -> str:
+    """An option's value as decoders read it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

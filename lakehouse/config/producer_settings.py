@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse import formats
-from lakehouse.config.options import known_option
+from lakehouse.config.options import known_option, known_options, option_text
 from lakehouse.config.yaml_reader import Path
 from lakehouse.formats import FORMATS
 
@@ -63,7 +63,7 @@ def setting(data: Data, name: str) -> str | None:
         ),
         None,
     )
-    return None if value is None else _text(value)
+    return None if value is None else option_text(value)
 
 
 def generic_name(name: object) -> str:
@@ -74,17 +74,9 @@ def generic_name(name: object) -> str:
 _LENGTH, _HASH = re.compile(r"(?<=\.)\d+(?=\.chars$)", re.A), re.compile(r"^(column\.mask\.hash)\..*", re.S)
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def configured_options(data: Data) -> dict[str, str]:
     """The decoder's options in the source's YAML, by the decoder's own names."""
-    return {
-        known: _text(value)
-        for name, value in section(data, "options").items()
-        if (known := known_option(data["format"], name))
-    }
+    return known_options(data["format"], section(data, "options"))
 
 
 def sends_watermarks(data: Data) -> bool:

@@ -297,11 +297,6 @@ class CreateTable:
     as_select: bool = False
     versioned: bool = False
 
-    @property
-    def unique_keys(self) -> tuple[tuple[str, ...], ...]:
-        """Declared order, column-level UNIQUE included."""
-        return tuple(index.columns for index in self.indexes if index.unique)
-
 
 @dataclass(frozen=True, slots=True)
 class CreateTableLike:

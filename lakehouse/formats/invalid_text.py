@@ -69,7 +69,7 @@ def _mended(data: bytes) -> bytes | None:
 def _marked(value: Any) -> Any:
     """The value itself where all its text is text."""
     match value:
-        case str() if not _is_text(value):
+        case str() if not is_text(value):
             return MARK + base64.b64encode(_bytes(value)).decode()
         case dict():
             members = {name: _marked(member) for name, member in value.items()}
@@ -81,7 +81,8 @@ def _marked(value: Any) -> Any:
             return value
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
+    """Whether a text can be written as UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -33,9 +33,7 @@ class GoldColumn:
         return self.column.name
 
 
-def gold_columns(
-    schema: TableSchema, policies: Mapping[str, str], *, virtual: bool, options: GoldOptions = PLAIN
-) -> list[GoldColumn]:
+def gold_columns(schema: TableSchema, *, virtual: bool, options: GoldOptions = PLAIN) -> list[GoldColumn]:
     """The columns that gold has: all of the source's, but VIRTUAL generated ones where no message carries
     them, and those that the YAML excludes; in the shape that ignored DDLs left, dropped columns that gold
     keeps last; under the names that the YAML gives.
@@ -46,7 +44,7 @@ def gold_columns(
     names = gold_names([(column.name, option.rename) for column, option in columns])
     companions = companion_names(names)
     return [
-        _optional_column(replace(column, name=name), option, policies, companions[name])
+        _optional_column(replace(column, name=name), option, companions[name])
         for (column, option), name in zip(columns, names, strict=True)
     ]
 
@@ -117,12 +115,10 @@ def free_name(wanted: str, taken: set[str]) -> str:
     return next(name for name in numbered if name.lower() not in taken)
 
 
-def _optional_column(
-    column: Column, option: ColumnOptions, policies: Mapping[str, str], companion: str
-) -> GoldColumn:
+def _optional_column(column: Column, option: ColumnOptions, companion: str) -> GoldColumn:
     """The column as the YAML wants it; one whose values are masked is text, or null."""
     mask = "sha256" if option.hash else option.mask
-    spark = spark_type(column.type, {**policies, **TYPES.get(option.type or "", {})})
+    spark = spark_type(column.type, TYPES.get(option.type or "", {}))
     return gold_column(column, spark if mask in (None, "nullify") else "STRING", companion, mask)
 
 

@@ -10,7 +10,6 @@ Own columns have negative ids, so that rows, typing and merging treat them as an
 a column of that name, the own one has an underscore more.
 """
 
-import base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from lakehouse.gold.columns import GoldColumn, gold_column
 from lakehouse.gold.masks import Masked
 from lakehouse.gold.options import GoldOptions
 from lakehouse.schema import Column, parse_type
+from lakehouse.values.scalars import base64_text
 
 DELETED, DELETED_AT = -1, -2
 VALID_FROM, VALID_TO, CURRENT, FROM_TS, TO_TS = -3, -4, -5, -6, -7
@@ -90,7 +90,7 @@ def computed_column(name: str) -> GoldColumn:
 
 def _printed_value(value: Any) -> Any:
     if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
+        return base64_text(value)
     if isinstance(value, datetime) and value.tzinfo is not None:
         return f"{value.astimezone(UTC).replace(tzinfo=None)}Z"
     if isinstance(value, list):

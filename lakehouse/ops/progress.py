@@ -35,17 +35,22 @@ def size_of(seen: Ranges, count: int = 2**63 - 1) -> int:
     return sum(max(0, min(high, count) - max(low, 1) + 1) for low, high in seen)
 
 
-class NextOffset(msgspec.Struct, frozen=True):
-    """The first offset of a partition that is not done yet."""
+class InPartition(msgspec.Struct, frozen=True):
+    """What is said of a partition in one life of its topic."""
 
     topic: str
     incarnation: str
     partition: int
-    offset: int
 
     @property
     def place(self) -> Place:
         return self.topic, self.incarnation, self.partition
+
+
+class NextOffset(InPartition, frozen=True):
+    """The first offset of a partition that is not done yet."""
+
+    offset: int
 
 
 class TopicOffset(msgspec.Struct, frozen=True):
@@ -56,20 +61,13 @@ class TopicOffset(msgspec.Struct, frozen=True):
     offset: int
 
 
-class OffsetRange(msgspec.Struct, frozen=True, omit_defaults=True):
+class OffsetRange(InPartition, frozen=True, omit_defaults=True):
     """Offsets `first` to `last` of a partition, both included. `context` is the offset from which on parts of
     a message that ends in the range have to be read; None where there are none before it."""
 
-    topic: str
-    incarnation: str
-    partition: int
     first: int
     last: int
     context: int | None = None
-
-    @property
-    def place(self) -> Place:
-        return self.topic, self.incarnation, self.partition
 
     @property
     def start(self) -> int:
@@ -125,7 +123,7 @@ class TopicEnd(msgspec.Struct, frozen=True):
     position: Position
 
 
-class Shortfall(msgspec.Struct, frozen=True):
+class Shortfall(InPartition, frozen=True):
     """Records of a partition that are not what their producer, or bronze, has counted: how many, the first
     one's offset, and the batch that met them. `kind` is one of
 
@@ -133,9 +131,6 @@ class Shortfall(msgspec.Struct, frozen=True):
     cut       records whose value is not as long as what was read
     """
 
-    topic: str
-    incarnation: str
-    partition: int
     offset: int
     kind: str
     n: int
@@ -188,23 +183,16 @@ def run_place(topic: str, incarnation: str, partition: int) -> str:
     return "\x00".join((topic, incarnation, str(partition)))
 
 
-class SentState(msgspec.Struct, frozen=True):
+class SentState(InPartition, frozen=True):
     """Where a feed in order of arrival stands in a partition: the last offset that was compared with the run
     before it, the last number and time that its messages carry, and whether the feed is sending again what it
     had sent before; then, from which offset on the run is needed that it is compared with."""
 
-    topic: str
-    incarnation: str
-    partition: int
     offset: int
     number: int | None
     made: int | None = None
     replaying: bool = False
     since: int | UnsetType = UNSET
-
-    @property
-    def place(self) -> Place:
-        return self.topic, self.incarnation, self.partition
 
 
 class OpenTransaction(msgspec.Struct, frozen=True):

@@ -9,22 +9,6 @@ from msgspec import UNSET, UnsetType
 Name = tuple[str, str]
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What the schema history needs of YAMLs: `keys` of tables whose messages and DDL tell none, by their
-    names; each table's `on_ddl`; `virtual`: rows carry VIRTUAL columns; `logs`: the tables that go on with
-    their log when they are dropped and created again; `charset`: the server's default, where it is said;
-    `mixes_names`, `hides_sessions`: as the format has them; `server`: whose rules hold."""
-
-    virtual: bool = False
-    keys: dict[str, tuple[str, ...]] = {}
-    on_ddl: tuple[tuple[Name, dict[str, str]], ...] = ()
-    logs: frozenset[Name] = frozenset()
-    charset: str | None = None
-    mixes_names: bool = False
-    hides_sessions: bool = False
-    server: str = "mysql"
-
-
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a source is read, by the configuration of the last run that changed it.
 
@@ -34,7 +18,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True):
     row_ids            rows of keyless tables carry an id
     settled            bronze has all there will be: the source is a recording
     drift_timeout      seconds after which undeclared columns are inferred; None: never
-    keys, on_ddl       what YAMLs say, see Said
+    keys               of tables whose messages and DDL tell none, by their names
+    on_ddl             of the tables that say it
     auto               gold takes all tables, not those alone that have a YAML
     tables             the tables that have a YAML, with it, as lakehouse/gold/options.py reads it
     suites             database, table and expectations, where a table has any

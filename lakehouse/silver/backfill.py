@@ -38,16 +38,20 @@ def unread(ranges: Iterable[OffsetRange], following: Iterable[NextOffset]) -> tu
 
 
 def merged(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """The ranges in order, with neighbours and those that overlap as one; where they are too many, one for
-    each partition.
-    """
+    """As `joined`; where they are too many, one for each partition."""
+    found = joined(ranges)
+    return tuple(found) if len(found) <= RANGES else _by_partition(found)
+
+
+def joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """The ranges in order, with neighbours and those that overlap as one."""
     found: list[OffsetRange] = []
     for one in sorted(ranges, key=lambda one: (one.place, one.first)):
         if found and found[-1].place == one.place and one.first <= found[-1].last + 1:
             found[-1] = OffsetRange(*one.place, found[-1].first, max(found[-1].last, one.last))
         else:
             found.append(one)
-    return tuple(found) if len(found) <= RANGES else _by_partition(found)
+    return found
 
 
 def _by_partition(ranges: list[OffsetRange]) -> tuple[OffsetRange, ...]:

@@ -2,20 +2,22 @@
 lake.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 from msgspec import UNSET
 
 from lakehouse.config.load import Config, kafka_options, resolve_source
 from lakehouse.config.models import SourceConfig, TableConfig
+from lakehouse.ddl.policy import Rules
 from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.gold.options import GoldOptions, from_plain, options_from, to_plain
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import Name
-from lakehouse.ops.source_settings import Said, SourceSettings
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.quality.suite import Suite, suite_of
 from lakehouse.spark.bronze.kafka import KafkaInput
+from lakehouse.spark.change_log.schema_history import Said
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver.tables import SilverSettings
@@ -23,38 +25,26 @@ from lakehouse.spark.silver.tables import SilverSettings
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A configured source, ready to run."""
+    """A configured source, ready to run. `settings` are those that readers of the lake need."""
 
     name: str
     config: SourceConfig
     lake: Lake
     silver: SilverSettings
     gold: GoldSettings
-
-    @property
-    def settings(self) -> SourceSettings:
-        """The settings that readers of the lake need."""
-        return settings_of(self.silver, self.gold)
+    settings: SourceSettings
 
 
-def settings_of(silver: SilverSettings, gold: GoldSettings) -> SourceSettings:
-    """The settings of a source that readers of the lake need."""
-    said, suites = gold.said, gold.suites.items()
-    settings = SourceSettings(
-        format=silver.format,
-        order=silver.order,
-        options=silver.options,
-        virtual=gold.virtual,
-        row_ids=silver.row_ids,
-        settled=silver.settled,
-        drift_timeout=gold.drift_timeout,
-        keys=said.keys,
-        on_ddl=said.on_ddl,
-        auto=gold.tables is None,
-        tables=tuple((name, to_plain(options)) for name, options in sorted(gold.options.items())),
-        suites=tuple((*name, tuple(suite.plain())) for name, suite in suites) if suites else UNSET,
-    )
-    return msgspec.json.decode(msgspec.json.encode(settings), type=SourceSettings)  # as it is read again
+def source_with(
+    name: str, config: SourceConfig, lake: Lake, settings: SourceSettings, *, consistency: str
+) -> Source:
+    """The source whose layers run as its settings describe."""
+    batch = config.batch
+    silver = silver_settings_of(name, settings)
+    silver = replace(silver, max_records=batch.max_records, max_bytes=batch.max_bytes)
+    gold = gold_settings_of(name, settings, consistency)
+    as_read_again = msgspec.json.decode(msgspec.json.encode(settings), type=SourceSettings)
+    return Source(name, config, lake, silver, gold=gold, settings=as_read_again)
 
 
 def silver_settings_of(name: str, settings: SourceSettings) -> SilverSettings:
@@ -85,6 +75,7 @@ def gold_settings_of(name: str, settings: SourceSettings, consistency: str) -> G
         settled=settings.settled,
         old_rows=FORMATS[settings.format].producer.old_rows,
         read_as=silver_settings_of(name, settings).read_as,
+        said=said_in(settings),
     )
 
 
@@ -97,16 +88,15 @@ def said_in(settings: SourceSettings) -> Said:
     """What the schema history needs of YAMLs, from what the lake knows of a source."""
     logs = frozenset(name for name, one in options_in(settings).items() if one.goes_on)
     upstream = upstream_of(settings.format, settings.options)
-    return Said(
-        virtual=settings.virtual,
-        keys=settings.keys,
-        on_ddl=settings.on_ddl,
+    rules = Rules(
+        dict(settings.on_ddl),
         logs=logs,
         charset=upstream.charset,
         mixes_names=upstream.mixes_names,
         hides_sessions=upstream.hides_sessions,
         server=upstream.server,
     )
+    return Said(rules, settings.keys, settings.virtual)
 
 
 def suites_in(settings: SourceSettings) -> dict[Name, Suite]:
@@ -125,36 +115,34 @@ def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) 
 def source_of(config: Config, name: str, lake: str | None) -> Source:
     """The configured source with its tables."""
     found = resolve_source(config.sources[name])
-    options = found.decoder_options()
-    order = order_of(found.format, options)
-    settled = found.recording is not None
-    silver = SilverSettings(
-        name,
-        found.format,
-        order,
-        options,
+    settings = settings_of(config, name, found)
+    has_marks = sends_watermarks(found.format, settings.options)
+    consistency = found.consistency or ("resolved" if has_marks else "eventual")
+    return source_with(name, found, lake_of(found, lake), settings, consistency=consistency)
+
+
+def settings_of(config: Config, name: str, found: SourceConfig) -> SourceSettings:
+    """The settings of a configured source and its tables."""
+    options, tables, suites = (
+        found.decoder_options(),
+        options_of_tables(config, name),
+        suites_of(config, name),
+    )
+    timeout = found.drift_timeout
+    return SourceSettings(
+        format=found.format,
+        order=order_of(found.format, options),
+        options=options,
+        virtual=FORMATS[found.format].producer.carries_virtual,
         row_ids=found.row_ids == "sent",
-        max_records=found.batch.max_records,
-        max_bytes=found.batch.max_bytes,
-        settled=settled,
+        settled=found.recording is not None,
+        drift_timeout=None if timeout is None else timeout.total_seconds(),
+        keys={".".join(one): said.key for one, said in tables.items() if said.key},
+        on_ddl=tuple((one, said.on_ddl) for one, said in tables.items() if said.on_ddl),
+        auto=found.tables == "auto",
+        tables=tuple((one, to_plain(said)) for one, said in sorted(tables.items())),
+        suites=tuple((*one, tuple(suite.plain())) for one, suite in suites.items()) if suites else UNSET,
     )
-    consistency = found.consistency or ("resolved" if sends_watermarks(found.format, options) else "eventual")
-    said = options_of_tables(config, name)
-    gold = GoldSettings(
-        name,
-        upstream_of(found.format, options),
-        consistency,
-        FORMATS[found.format].producer.carries_virtual,
-        tables=None if found.tables == "auto" else frozenset(said),
-        options=said,
-        clock=clock_of(found.format, order),
-        drift_timeout=None if found.drift_timeout is None else found.drift_timeout.total_seconds(),
-        suites=suites_of(config, name),
-        settled=settled,
-        old_rows=FORMATS[found.format].producer.old_rows,
-        read_as=silver.read_as,
-    )
-    return Source(name, found, lake_of(found, lake), silver, gold=gold)
 
 
 def options_of_tables(config: Config, source: str) -> dict[tuple[str, str], GoldOptions]:

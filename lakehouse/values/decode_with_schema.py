@@ -29,12 +29,12 @@ from lakehouse.values.normal_form import (
     bytes_of,
     duration_text,
     normal_form,
-    text_of,
     vector_text,
     whole_uuid,
 )
 from lakehouse.values.scalars import (
     ZONED,
+    base64_text,
     decimal_of_double,
     instant,
     is_rounded,
@@ -132,7 +132,7 @@ def _read_unflagged_binary(_: ColumnType, modes: Modes) -> Rule:
 
     def binary(value: Any) -> Any:
         if type(value) is str:
-            return value if "key" in modes else text_of(value.encode())
+            return value if "key" in modes else base64_text(value.encode())
         return value if told_bytes(value) is None else value["base64"]
 
     return binary
@@ -338,7 +338,7 @@ def _read_geometry(_: ColumnType, __: Modes) -> Rule:
         wkb = bytes_of(value["wkb"]) if type(value) is dict and type(value.get("wkb")) is str else None
         srid = value.get("srid") or 0 if wkb else None
         return (
-            text_of(struct.pack("<I", srid) + wkb)
+            base64_text(struct.pack("<I", srid) + wkb)
             if wkb and type(srid) is int and 0 <= srid < 1 << 32
             else value
         )

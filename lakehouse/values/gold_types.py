@@ -11,7 +11,6 @@ out of the type's range. The error never holds the value.
 No Spark and no Arrow here: types are Spark's DDL text and Arrow's own names.
 """
 
-import base64
 import binascii
 import functools
 import json
@@ -26,6 +25,7 @@ import msgspec
 
 from lakehouse.schema import ColumnType
 from lakehouse.values.normal_form import duration_text, normal_form, single, vector_text
+from lakehouse.values.scalars import base64_text
 
 Rule = Callable[[Any], Any]
 
@@ -293,10 +293,6 @@ def _from_decimal(value: Any) -> str:
     return f"{value:f}" if type(value) is Decimal else str(value)
 
 
-def _from_binary(value: Any) -> str:
-    return base64.b64encode(value).decode()
-
-
 def _from_datetime(value: Any) -> str:
     return str(value)
 
@@ -318,8 +314,8 @@ _READERS: dict[str, Rule] = {
     "bit": _from_number,
     "decimal": _from_decimal,
     "float": single,
-    "binary": _from_binary,
-    "geometry": _from_binary,
+    "binary": base64_text,
+    "geometry": base64_text,
     "date": _from_datetime,
     "datetime": _from_datetime,
     "timestamp": _from_timestamp,

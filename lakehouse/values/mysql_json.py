@@ -66,7 +66,7 @@ class _Reader:
         if kind == _LITERAL:
             return _LITERALS[data[0]]
         if kind == _DOUBLE:
-            return _double(struct.unpack_from("<d", data)[0])
+            return double_text(struct.unpack_from("<d", data)[0])
         if kind == _STRING:
             return _string(_measured(data))
         if kind == _OPAQUE:
@@ -120,9 +120,9 @@ def _cut(data: bytes | memoryview, start: int, length: int) -> memoryview:
     return memoryview(data)[start : start + length]
 
 
-def _double(number: float) -> str:
-    """The shortest digits, with an exponent outside 1e-15…1e15, as my_gcvt prints; JSON has no NaN and no
-    infinity.
+def double_text(number: float) -> str:
+    """A DOUBLE as a document: the shortest digits, with an exponent outside 1e-15…1e15, as my_gcvt prints.
+    JSON has no NaN and no infinity.
     """
     if number - number != 0:
         raise ValueError("no binary JSON")
@@ -250,7 +250,7 @@ def stored(text: str) -> str:
     read = json.loads(
         text,
         object_pairs_hook=_distinct,
-        parse_float=lambda number: _Number(_double(float(number))),
+        parse_float=lambda number: _Number(double_text(float(number))),
         parse_int=_whole,
         parse_constant=_refused,
     )
@@ -263,17 +263,12 @@ def stored_at_tidb(text: str) -> str:
     """
     read = json.loads(
         text,
-        parse_float=lambda number: _Number(_double(float(number))),
+        parse_float=lambda number: _Number(double_text(float(number))),
         parse_int=_whole,
         parse_constant=_refused,
     )
     told = _SEPARATORS.sub(lambda found: f"\\u{ord(found[0]):04x}", _printed(read, by_length=False))
     return _HALF_PAIR.sub("\ufffd", told)
-
-
-def double_text(number: float) -> str:
-    """A DOUBLE as a document."""
-    return _double(number)
 
 
 def with_short_doubles(text: str) -> str:
@@ -290,7 +285,7 @@ def _short_double(found: re.Match[str]) -> str:
         return text
     double = float(text)
     may_be_integer = "." not in text and -(2.0**63) <= double < 2.0**64
-    return _double(double) if not may_be_integer and f"{Decimal(double):f}" == text else text
+    return double_text(double) if not may_be_integer and f"{Decimal(double):f}" == text else text
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> _Members:
@@ -301,7 +296,7 @@ def _distinct(pairs: list[tuple[str, object]]) -> _Members:
 
 def _whole(digits: str) -> _Number:
     number = int(digits)
-    return _Number(number if -1 << 63 <= number < 1 << 64 else _double(float(number)))
+    return _Number(number if -1 << 63 <= number < 1 << 64 else double_text(float(number)))
 
 
 def _refused(_: str) -> str:
@@ -311,7 +306,7 @@ def _refused(_: str) -> str:
 def _printed(value: object, by_length: bool = True) -> str:
     match value:
         case _Number():
-            return str(value) if not set("eE").intersection(value) else _double(float(value))
+            return str(value) if not set("eE").intersection(value) else double_text(float(value))
         case _Members() | dict():
             members = value.items() if isinstance(value, dict) else value
             pairs = sorted(members, key=lambda pair: (by_length and len(pair[0].encode()), pair[0].encode()))

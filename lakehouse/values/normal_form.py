@@ -8,7 +8,6 @@ fraction are dropped. A DECIMAL without a precision keeps its text. A value that
 would lose digits, what is no value of the type) stays as it is: never an exception, and None stays None.
 """
 
-import base64
 import binascii
 import math
 import re
@@ -18,6 +17,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException, Inexact
 from typing import Any
 
 from lakehouse.schema import ColumnType
+from lakehouse.values.scalars import base64_text
 
 Rule = Callable[[Any], Any]
 # of a label in a statement that a server prints
@@ -239,7 +239,7 @@ def _binary_form(column_type: ColumnType) -> Rule | None:
         if type(value) is not str or (len(value) == size and value.count("=") == pads):
             return value
         data = bytes_of(value)
-        return value if data is None or len(data) > length else text_of(data.ljust(length, b"\0"))
+        return value if data is None or len(data) > length else base64_text(data.ljust(length, b"\0"))
 
     return padded
 
@@ -252,7 +252,7 @@ def _printed_form(column_type: ColumnType) -> Rule | None:
     if form is None:
         return None
     return lambda value: (
-        {"base64": text_of(_utf8(value))} if type(value) is str and not form.fullmatch(value) else value
+        {"base64": base64_text(_utf8(value))} if type(value) is str and not form.fullmatch(value) else value
     )
 
 
@@ -348,11 +348,6 @@ def bytes_of(text: str) -> bytes | None:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
         return None
-
-
-def text_of(data: bytes) -> str:
-    """Canonical binary text."""
-    return base64.b64encode(data).decode()
 
 
 def bytes_vector(data: bytes) -> list[float]:

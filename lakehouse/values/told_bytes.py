@@ -11,7 +11,8 @@ from typing import Any
 from lakehouse.schema import ColumnType
 from lakehouse.values.charsets import LOST, decode_text, read_by_driver
 from lakehouse.values.mysql_json import json_text, with_short_doubles
-from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, text_of, vector_text
+from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, vector_text
+from lakehouse.values.scalars import base64_text
 
 Modes = Mapping[str, str]
 _BYTES_IN_HEX = re.compile(r"(?:[0-9a-f]{2})+", re.A)
@@ -165,6 +166,6 @@ def _hex_or_base64(column_type: ColumnType, value: Any) -> Any:
 
 def _from_hex(value: Any) -> Any:
     try:
-        return text_of(bytes.fromhex(value)) if type(value) is str else value
+        return base64_text(bytes.fromhex(value)) if type(value) is str else value
     except ValueError:
         return value

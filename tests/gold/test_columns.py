@@ -28,7 +28,7 @@ def test_a_source_column_named_like_a_companion_keeps_its_values() -> None:
 
 def test_keys_that_gold_cannot_hold_are_matched_by_their_text() -> None:
     lineage = TiCDC().ddl(1, "CREATE TABLE t (d DATE PRIMARY KEY, _raw_x INT)").lineage()
-    keys = gold_columns(lineage.steps[0].schema, {}, virtual=False)[:1]
+    keys = gold_columns(lineage.steps[0].schema, virtual=False)[:1]
 
     with_companion = merge_sql("gold.t", "v", ["d", "_raw_x", "_raw_d"], ["d", "_raw_x"], keys)
     without = merge_sql("gold.t", "v", ["d", "_raw_x"], ["d", "_raw_x"], keys)

@@ -29,7 +29,7 @@ def change_of(*statements: str) -> InPlace | None:
         feed.ddl(at, f"ALTER TABLE t {statement}")
     lineage = feed.lineage()
     first, last = 0, len(lineage.steps) - 1
-    columns = [gold_columns(lineage.steps[at].schema, {}, virtual=False) for at in (first, last)]
+    columns = [gold_columns(lineage.steps[at].schema, virtual=False) for at in (first, last)]
     return in_place(lineage, (first, last), (columns[0], columns[1]), options=PLAIN, upstream=Upstream())
 
 
@@ -98,7 +98,7 @@ def test_a_cell_that_is_converted_in_place_is_what_a_fold_makes_of_it(
 ) -> None:
     old, value = typed
     lineage, upstream = retyped(old, parse_type(text), not_null=not_null), Upstream(server=server)
-    before, after = (gold_columns(step.schema, {}, virtual=False) for step in lineage.steps)
+    before, after = (gold_columns(step.schema, virtual=False) for step in lineage.steps)
     change = in_place(lineage, (0, 1), (before, after), options=PLAIN, upstream=upstream)
     if change is None or not change.converted:
         return

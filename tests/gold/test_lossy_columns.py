@@ -14,7 +14,7 @@ def table(columns: str) -> tuple[TableSchema, dict[str, GoldColumn]]:
     (statement,) = read(f"CREATE TABLE d.t (id INT PRIMARY KEY, {columns})")
     assert isinstance(statement, CreateTable)
     schema = create(statement)
-    return schema, {column.name: column for column in gold_columns(schema, {}, virtual=False)}
+    return schema, {column.name: column for column in gold_columns(schema, virtual=False)}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_no_schema_has_told() -> None:
         ],
         inferred=True,
     )
-    columns = gold_columns(schema, {}, virtual=True)
+    columns = gold_columns(schema, virtual=True)
 
     assert [beyond(column, schema) for column in columns] == [
         "numbers whose labels no schema has told",

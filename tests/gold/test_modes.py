@@ -46,7 +46,7 @@ def mode(silver: Memory, lineage: Lineage, at: Position, options: GoldOptions, c
 
 def columns_of(table: Mode) -> list[GoldColumn]:
     schema = table.lineage.steps[table.target].schema
-    columns = gold_columns(schema, {}, virtual=False, options=table.options)
+    columns = gold_columns(schema, virtual=False, options=table.options)
     return columns + own_columns(table.options, [column.name for column in columns])
 
 

@@ -28,7 +28,7 @@ def shapes(feed: TiCDC, options: GoldOptions = MERGED) -> dict[str, list[GoldCol
     memory = feed.memory
     found = {}
     for name, lineage in sorted(memory.history().live(memory.reach).items()):
-        columns = gold_columns(lineage.steps[-1].schema, {}, virtual=False, options=options)
+        columns = gold_columns(lineage.steps[-1].schema, virtual=False, options=options)
         found[name[1]] = columns + own_columns(options, [column.name for column in columns])
     return found
 

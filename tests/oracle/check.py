@@ -172,7 +172,7 @@ def compare(silver: Memory, at: Position, state: State, judged: Judged) -> None:
         broken = silver.breaks.get(".".join(name)) if sure else None
         assert broken is None, f"{'.'.join(name)} at {at[1]}: {broken}"
         told = table.columns if virtual else table.sent()
-        columns = gold_columns(live[name].schema_at((*at[:5], at[5] + 1)), {}, virtual=virtual)
+        columns = gold_columns(live[name].schema_at((*at[:5], at[5] + 1)), virtual=virtual)
         _columns(name, columns, told, at)
         _rows(name, rows[".".join(name)], table, told, at, sure)
         judged.tables += 1

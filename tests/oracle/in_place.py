@@ -32,7 +32,7 @@ def _is_same(silver: Memory, lineage: Lineage, changes: list[Any], at: Position)
     below = just_below(at)
     steps = lineage.step_at(just_above(below)), lineage.step_at(just_above(at))
     before, after = (
-        gold_columns(lineage.steps[step].schema, {}, virtual=virtual, options=PLAIN) for step in steps
+        gold_columns(lineage.steps[step].schema, virtual=virtual, options=PLAIN) for step in steps
     )
     change = in_place(lineage, steps, (before, after), options=PLAIN, upstream=silver.upstream)
     rows = [Mode(lineage, one, silver.upstream, TSO, PLAIN).rows(changes) for one in (below, at)]

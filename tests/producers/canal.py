@@ -237,7 +237,7 @@ def _exact(
 ) -> None:
     assert table is not None, f"{name} at {at[1:3]} is no table of the source, and is called exact"
     assert not table.unknown, f"{name} claims to be exact, but no message tells {sorted(table.unknown)}"
-    columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=True)
+    columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), virtual=True)
     _columns(name, columns, table.columns, at)
     _rows(name, lines, table, table.columns, at=at, sure=True)
 

@@ -346,7 +346,7 @@ class Memory:
     ) -> list[dict[str, Any]]:
         mode = Mode(lineage, at, self.upstream, clock, options)
         schema = lineage.schema_at((*at[:5], at[5] + 1))
-        columns = gold_columns(schema, {}, virtual=not self.format.startswith("ticdc"), options=options)
+        columns = gold_columns(schema, virtual=not self.format.startswith("ticdc"), options=options)
         columns += own_columns(options, [column.name for column in columns])
         found = mode.rows(changes)
         if found.problems:

@@ -158,7 +158,7 @@ class FakeReadings:
 
 
 def letter(is_open: bool) -> Letter:
-    return Letter("frame", EVIL, "", "shop/2@7[0]", place=PLACE, batch=4, is_open=is_open)
+    return Letter("frame", EVIL, "", "shop/2@7[0]", place=PLACE, is_open=is_open)
 
 
 def published(number: int) -> Published:

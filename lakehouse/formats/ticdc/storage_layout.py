@@ -23,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
+from lakehouse.formats.invalid_text import is_text
 from lakehouse.formats.options import STORAGE
 from lakehouse.formats.ticdc.storage_history import (
     Described,
@@ -114,8 +115,6 @@ class Index(NamedTuple):
     """An index file of a data folder."""
 
     path: str
-    folder: str
-    dispatcher: str | None
 
 
 class Other(NamedTuple):
@@ -126,7 +125,7 @@ class Other(NamedTuple):
 
 
 _DATA = re.compile(r"CDC(?:_([0-9A-Za-z-]+)_)?([0-9]{1,20})\.(csv|json)")
-_INDEX = re.compile(r"CDC(?:_([0-9A-Za-z-]+))?\.index")
+_INDEX = re.compile(r"CDC(?:_[0-9A-Za-z-]+)?\.index")
 _SCHEMA = re.compile(r"schema_([0-9]{1,19})_([0-9]{1,10})\.json")
 _DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}){0,2}")
 _NUMBER = re.compile(r"[0-9]{1,19}")
@@ -136,7 +135,7 @@ def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | C
     """What the file at `path` is. Only a single numeric folder below the version needs `date-separator` to be
     read.
     """
-    if not _is_text(path):
+    if not is_text(path):
         return Other(path.encode(errors="backslashreplace").decode(), "a name that is no UTF-8")
     *folders, name = path.split("/")
     if not folders and name == "metadata":
@@ -144,22 +143,13 @@ def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | C
     by_id = switch(options, "use-table-id-as-path")
     if found := _DATA.fullmatch(name):
         return _data_file(path, folders, found, options)
-    if found := _INDEX.fullmatch(name):
-        return Index(path, "/".join(folders[:-1] if folders[-1:] == ["meta"] else folders), found[1])
+    if _INDEX.fullmatch(name):
+        return Index(path)
     if (found := _SCHEMA.fullmatch(name)) and folders[-1:] == ["meta"]:
         return _schema_file(path, folders[:-1], int(found[1]), found[2], by_id=by_id)
     if name == "schema.json" and folders and _NUMBER.fullmatch(folders[-1]):
         return _schema_file(path, folders[:-1], int(folders[-1]), None, by_id=by_id)
     return Other(path, "no file name of the storage sink")
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name, as the file system gave it, can be told to others."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _data_file(

@@ -132,14 +132,20 @@ def safe(text: str) -> str:
 
 
 def origin(fields: dict[str, Any]) -> str:
-    """Where the bytes of an event are: `TOPIC/PARTITION@OFFSET[INDEX]`, or a file's row."""
+    """Where the bytes of an event are: `TOPIC/PARTITION@OFFSET[INDEX]`, or a file's row. "" where there is no
+    such place: of a loss of many records, and of a row that many changes were folded to.
+    """
+    fields = {name: value for name, value in fields.items() if value is not None}
+    if not fields:
+        return ""
     index = f"[{fields['index']}]" if "index" in fields else ""
     if "path" in fields:
         return f"{fields['path']}{':' + str(fields['row']) if 'row' in fields else ''}{index}"
     if "partition" not in fields:
         return str(fields["topic"])
     if "first" in fields:
-        return f"{fields['topic']}/{fields['partition']}@{fields['first']}-{fields['last']}"
+        last = f"-{fields['last']}" if "last" in fields else ""
+        return f"{fields['topic']}/{fields['partition']}@{fields['first']}{last}"
     return f"{fields['topic']}/{fields['partition']}@{fields['offset']}{index}"
 
 

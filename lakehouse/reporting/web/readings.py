@@ -126,7 +126,6 @@ class Letter:
     table: str
     origin: str
     place: Place
-    batch: int
     is_open: bool
 
 

@@ -53,12 +53,11 @@ class Statement(NamedTuple):
 
 
 class Insert(NamedTuple):
-    """The head of an INSERT: the names as they are written, and where it begins."""
+    """The head of an INSERT: the names as they are written."""
 
     database: str | None
     table: str
     columns: tuple[str, ...] | None
-    offset: int
 
 
 def statements(window: Window) -> Iterator[Comment | Statement | Insert]:
@@ -72,7 +71,7 @@ def statements(window: Window) -> Iterator[Comment | Statement | Insert]:
         elif head[:9].upper() == b"DELIMITER":
             _pass_over(window)
         elif head[:6].upper() == b"INSERT" or head[:7].upper() == b"REPLACE":
-            yield _insert(window, offset)
+            yield _insert(window)
         elif head[:9].upper() == b"LOAD DATA":
             # mydumper's: one line, of names and separators as they are, in which quotes may not be even
             yield Statement(_line(window).rstrip(b"; \r"), offset)
@@ -125,10 +124,10 @@ def _pass_over(window: Window) -> None:
             window.fail("DELIMITER ;")
 
 
-def _insert(window: Window, offset: int) -> Insert:
+def _insert(window: Window) -> Insert:
     found = window.match(_INSERT, _BEGUN, "INSERT INTO a table, and VALUES")
     columns = None if found[3] is None else tuple(name_of(name) for name in _ONE_NAME.findall(found[3]))
-    return Insert(None if found[1] is None else name_of(found[1]), name_of(found[2]), columns, offset)
+    return Insert(None if found[1] is None else name_of(found[1]), name_of(found[2]), columns)
 
 
 def name_of(text: bytes) -> str:

@@ -121,7 +121,7 @@ def key_columns(reader: Reader, lineage: Lineage) -> list[GoldColumn]:
 
 def _columns(reader: Reader, lineage: Lineage) -> list[GoldColumn]:
     schema, options = lineage.steps[-1].schema, reader.options(lineage)
-    return gold_columns(schema, {}, virtual=reader.settings.virtual, options=options)
+    return gold_columns(schema, virtual=reader.settings.virtual, options=options)
 
 
 def _shown(reader: Reader, lineage: Lineage, rows: DataFrame) -> DataFrame:

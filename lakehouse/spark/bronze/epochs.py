@@ -31,6 +31,11 @@ def bronze_ends(spark: SparkSession, lake: Lake, source: str) -> dict[Place, int
     return {(row.topic, row.incarnation, row.partition): row["last"] + 1 for row in rows}
 
 
+def last_epoch(log: OpsLog) -> int:
+    """The epoch of what lands now."""
+    return max((one.epoch for one in log.all(Epoch)), default=0)
+
+
 def begin_epoch(
     log: OpsLog, ends: dict[Place, int], why: str, restored_to: int | None = None, *, goes_on: bool = False
 ) -> Epoch:
@@ -39,7 +44,7 @@ def begin_epoch(
 
     `goes_on`: the upstream is the same, so that no table misses anything by it.
     """
-    number = max((known.epoch for known in log.all(Epoch)), default=0) + 1
+    number = last_epoch(log) + 1
     places = tuple(NextOffset(*place, offset) for place, offset in sorted(ends.items()))
     record = Epoch(epoch=number, places=places, restored_to=restored_to, why=why, goes_on=goes_on)
     log.add(record)

@@ -20,11 +20,12 @@ from lakehouse.errors import EnvironmentError_
 from lakehouse.events import DDL, SNAPSHOT_TOPIC, just_above, tidb_position
 from lakehouse.formats.ticdc.storage_gaps import unexplained
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.ops.records.bronze import FilesMissing, MissingFile
 from lakehouse.ops.records.bronze import Scan as ScanRecord
-from lakehouse.ops.records.operators import Epoch
 from lakehouse.sources.file_systems import FileInfo, FileSystem, LocalFiles
 from lakehouse.sources.storage_files import Scan, new_files
+from lakehouse.spark.bronze.epochs import last_epoch
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.ops.run_context import LandedFiles, Progress, RunContext
 from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
@@ -87,9 +88,8 @@ def is_whole(info: FileInfo, data: bytes) -> bool:
 def record_missing(context: RunContext, scan: Scan, options: Mapping[str, str]) -> None:
     """Record what the sink lacks, where that has changed."""
     log = context.log
-    epoch = max((one.epoch for one in log.all(Epoch)), default=0)
     known = log.last(FilesMissing) or FilesMissing(files=())
-    lacking = missing_after(known.files, scan, epoch, options)
+    lacking = missing_after(known.files, scan, last_epoch(log), options)
     if lacking != known.files:
         log.add(FilesMissing(files=lacking))
 
@@ -104,7 +104,7 @@ def reconcile_numbers(context: RunContext, files: FileSystem, scan: Scan, option
     lacking = [file for file in lacking if file.version <= checkpoint and files.stat(file.path) is None]
     known = log.last(FilesMissing) or FilesMissing(files=())
     told = {file.path for file in known.files}
-    epoch = max((one.epoch for one in log.all(Epoch)), default=0)
+    epoch = last_epoch(log)
     found = [missing_file(file, epoch, options) for file in lacking if file.path not in told]
     if found:
         log.add(FilesMissing(files=tuple(sorted([*known.files, *found], key=lambda file: file.path))))
@@ -253,10 +253,6 @@ def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progre
             f"warning: {source}: {len(scan.unknown)} files are none of the sink's, such as {other.path}: "
             f"{other.why}"
         )
-
-
-def is_remote(root: str) -> bool:
-    return "://" in root or root.startswith(("dbfs:", "/Volumes/"))
 
 
 def below(root: str, path: str) -> str:

@@ -15,7 +15,7 @@ from lakehouse.ops.progress import Place
 from lakehouse.ops.pruning import floor_batch
 from lakehouse.ops.records.operators import Floor
 from lakehouse.ops.records.silver import Done, Planned
-from lakehouse.silver.backfill import merged
+from lakehouse.silver.backfill import joined
 from lakehouse.spark.arrow import Worker, rows_batch
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.column_types import columns
@@ -118,7 +118,7 @@ def segments(groups: Iterable[Iterable[Planned]]) -> Segments:
     """
     found: Segments = {}
     for number, group in enumerate(groups):
-        for one in merged(each for plan in group for each in plan.ranges):
+        for one in joined(each for plan in group for each in plan.ranges):
             found.setdefault(one.place, []).append((one.first, one.last, number))
     return {place: sorted(ranges) for place, ranges in found.items()}
 

@@ -4,7 +4,9 @@ there is no DDL.
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -16,7 +18,6 @@ from lakehouse.ops.records.gold import Inferred, Lineages
 from lakehouse.ops.records.operators import Decision as DecisionRecord
 from lakehouse.ops.records.operators import Epoch, Imported
 from lakehouse.ops.records.silver import Done
-from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.created_schemas import imported_records
 from lakehouse.schema_history.identity import beginning_of, with_known_ids
 from lakehouse.schema_history.ordering_problems import (
@@ -37,13 +38,22 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import raised_floors
 from lakehouse.spark.silver.tables import read_schema_changes
 
+
+class Said(NamedTuple):
+    """What the schema history needs of YAMLs: the rules of DDLs, without operators' decisions; the `keys` of
+    tables whose messages and DDL tell none, by their names; and `virtual`: rows carry VIRTUAL columns.
+    """
+
+    rules: Rules = Rules()
+    keys: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    virtual: bool = False
+
+
 NOTHING_SAID = Said()
 
 
 def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bool = False) -> History:
-    """The lineages of a source as of a done batch, under the ids that they were given. Of what YAMLs say the
-    `keys` count, for tables whose messages and DDL tell none, their `on_ddl`, `virtual`: whether rows carry
-    VIRTUAL columns, and `logs`: the tables whose log goes on when they are created again. With `keep` the ops
+    """The lineages of a source as of a done batch, under the ids that they were given. With `keep` the ops
     log keeps what was found in silver's rows.
     """
     rows = (
@@ -56,7 +66,7 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
     records = [*told.counted, *recorded(log)]
     changes = counted_changes(log, done.batch)
     sightings = SilverSightings(log, done, changes, {(one.database, one.table) for one in records})
-    rules, ordered = rules_of(log, said), is_ordered(done)
+    rules, ordered = rules_of(log, said.rules), is_ordered(done)
     history = built(
         log.lake.path("ops", log.table),
         records,
@@ -129,20 +139,12 @@ def _statement(row: Any) -> SentStatement:
     return SentStatement(tuple(row.position), row.database, row.table, row.ddl, commit_ts=row.commit_ts)
 
 
-def rules_of(log: OpsLog, said: Said) -> Rules:
+def rules_of(log: OpsLog, said: Rules) -> Rules:
     """What the YAMLs and the operators say of DDLs."""
     decisions = {
         (one.position, one.ddl): Decision(one.decision, one.instead) for one in log.all(DecisionRecord)
     }
-    return Rules(
-        dict(said.on_ddl),
-        decisions,
-        said.logs,
-        charset=said.charset,
-        mixes_names=said.mixes_names,
-        hides_sessions=said.hides_sessions,
-        server=said.server,
-    )
+    return replace(said, decisions=decisions)
 
 
 def is_ordered(done: Done) -> bool:

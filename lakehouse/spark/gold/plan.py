@@ -267,7 +267,7 @@ def change_in_place(
         return None
     first, last = (lineage.step_at(just_above(place)) for place in (before, at))
     columns = [
-        gold_columns(lineage.steps[step].schema, settings.policies, virtual=settings.virtual, options=options)
+        gold_columns(lineage.steps[step].schema, virtual=settings.virtual, options=options)
         for step in (first, last)
     ]
     return in_place(

@@ -321,7 +321,6 @@ def gates_of(log: OpsLog, settings: GoldSettings, history: History, window: Wind
         history,
         settings.suites,
         upstream=settings.upstream,
-        policies=settings.policies,
         virtual=settings.virtual,
     )
 

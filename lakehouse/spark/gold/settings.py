@@ -29,9 +29,9 @@ from lakehouse.ops.records.operators import (
 )
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.silver import Done
-from lakehouse.ops.source_settings import Said
 from lakehouse.quality.suite import Suite
 from lakehouse.silver.read_as import Reading
+from lakehouse.spark.change_log.schema_history import NOTHING_SAID, Said
 from lakehouse.spark.change_log.watermark import source_watermark
 from lakehouse.spark.ops.log import OpsLog
 
@@ -56,7 +56,8 @@ OPERATORS: tuple[type[Record], ...] = (
 class GoldSettings:
     """What gold needs to know of a source. `tables` is None for all, else the selected names; `options` are
     those of the tables that have a YAML; `settled`: bronze has all there will be; `old_rows`: what to set
-    upstream where updates lack old rows; `read_as`: how the source's bytes are decoded.
+    upstream where updates lack old rows; `read_as`: how the source's bytes are decoded; `said`: what of the
+    YAMLs the schema history needs.
     """
 
     name: str
@@ -64,7 +65,6 @@ class GoldSettings:
     consistency: str = "resolved"
     virtual: bool = False
     tables: frozenset[Name] | None = None
-    policies: dict[str, str] = field(default_factory=dict)
     options: dict[Name, GoldOptions] = field(default_factory=dict)
     clock: Clock = MILLIS
     drift_timeout: float | None = None
@@ -72,21 +72,7 @@ class GoldSettings:
     settled: bool = False
     old_rows: str = ""
     read_as: Reading = field(default_factory=dict)
-
-    @property
-    def said(self) -> Said:
-        """What the tables' YAMLs say that the schema history needs."""
-        options = self.options.items()
-        return Said(
-            virtual=self.virtual,
-            keys={".".join(name): one.key for name, one in options if one.key},
-            on_ddl=tuple((name, one.on_ddl) for name, one in options if one.on_ddl),
-            logs=frozenset(name for name, one in options if one.goes_on),
-            charset=self.upstream.charset,
-            mixes_names=self.upstream.mixes_names,
-            hides_sessions=self.upstream.hides_sessions,
-            server=self.upstream.server,
-        )
+    said: Said = NOTHING_SAID
 
 
 def asked_of(settings: GoldSettings, log: OpsLog) -> str:
@@ -111,7 +97,8 @@ def _in_yamls(settings: GoldSettings) -> list[Any]:
         [(name, to_plain(said)) for name, said in sorted(settings.options.items())],
     ]
     suites = sorted((name, suite.digest) for name, suite in settings.suites.items() if suite.digest)
-    return [tables, suites, settings.policies, settings.virtual]
+    # the empty part has no meaning any more; without it every lake's digest would be another one
+    return [tables, suites, {}, settings.virtual]
 
 
 def _digest(told: list[Any]) -> str:

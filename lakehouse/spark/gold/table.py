@@ -139,7 +139,7 @@ def open_table(
     """The table of a lineage as it is right after `at`."""
     settings, step = run.settings, lineage.step_at(just_above(at))
     schema = lineage.steps[step].schema
-    columns = gold_columns(schema, settings.policies, virtual=settings.virtual, options=options)
+    columns = gold_columns(schema, virtual=settings.virtual, options=options)
     columns += own_columns(options, [column.name for column in columns])
     return GoldTable(
         run,

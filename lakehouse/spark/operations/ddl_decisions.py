@@ -7,6 +7,7 @@ from typing import Any
 
 from lakehouse.ddl.impact import Table, outlook, unreadable
 from lakehouse.ddl.parse.statements import read
+from lakehouse.ddl.policy import Rules
 from lakehouse.errors import ConfigError, DdlError, LakehouseError
 from lakehouse.events import just_above
 from lakehouse.gold.upstream import upstream_of
@@ -102,10 +103,7 @@ def table_now(root: str, table: str) -> Table:
         raise LakehouseError(f"{table}: expected a table of its own, it is several tables as one")
     assert reader.manifest is not None
     at = reader.manifest.position_of(entry)
-    policies = dict(settings.on_ddl)
-    policy: dict[str, str] = next(
-        (policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {}
-    )
+    policy = Rules(dict(settings.on_ddl)).policy(lineage, at, None)
     upstream = upstream_of(settings.format, settings.options)
     schema = lineage.schema_at(just_above(at))
     return Table((entry.database, entry.table), schema, policy, upstream.server, zone=upstream.zone)

@@ -44,7 +44,7 @@ from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.plan import GoldRun
 from lakehouse.spark.gold.results import MISFITS, Window, has_misfits
 from lakehouse.spark.gold.run import fold_shadow, open_run, run_gold
-from lakehouse.spark.lake import SILVER_TABLES, Lake
+from lakehouse.spark.lake import SILVER_TABLES, Lake, quote
 from lakehouse.spark.ops.gold_names import gold_entry
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
@@ -158,7 +158,7 @@ def as_text(frame: DataFrame, names: list[str]) -> Any:
     types = {field.name: field.dataType for field in frame.schema.fields}
     return F.array(
         *[
-            F.lit(None).cast("string") if name not in types else _text(frame[_quoted(name)], types[name])
+            F.lit(None).cast("string") if name not in types else _text(frame[quote(name)], types[name])
             for name in names
         ]
     )
@@ -170,10 +170,6 @@ def _text(column: Any, data_type: T.DataType) -> Any:
     if isinstance(data_type, T.ArrayType) or data_type.simpleString() == "variant":
         return F.to_json(column)
     return column.cast("string")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def discard(spark: SparkSession, lake: Lake, table: str) -> None:

@@ -70,7 +70,7 @@ class Rejections:
             self.settings.virtual,
             upstream_of(self.settings.format, self.settings.options),
         )
-        judge = SuiteEvaluator(lineage, suite_of(suite), upstream, {}, virtual=virtual)
+        judge = SuiteEvaluator(lineage, suite_of(suite), upstream, virtual=virtual)
         judged = judge.frame(self.silver.where(of_lineage(lineage)), partial=True)
         failing = judged.where(F.arrays_overlap("failed", F.array(*[F.lit(index) for index in judge.stops])))
         rows = failing.select("position", identity().alias("name")).orderBy("position").collect()

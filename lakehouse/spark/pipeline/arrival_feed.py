@@ -11,7 +11,6 @@ from lakehouse.errors import LakehouseError
 from lakehouse.formats import FORMATS
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.ops.records.bronze import Read
-from lakehouse.ops.records.operators import Epoch
 from lakehouse.sources.database import Database
 from lakehouse.sources.kafka_offsets import created_anew, reading_of
 from lakehouse.sources.live.arrival import ArrivalServer, caught_up, is_overtaken
@@ -20,6 +19,7 @@ from lakehouse.sources.live.servers import MariaDbServer, MySqlServer, Server
 from lakehouse.sources.live.tables import Listed
 from lakehouse.sources.live.topic import KafkaFeed
 from lakehouse.sources.server_sql import server_time
+from lakehouse.spark.bronze.epochs import last_epoch
 from lakehouse.spark.bronze.kafka import listed
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress
@@ -59,11 +59,6 @@ def server_by_arrival(server: Server, feed: KafkaFeed) -> ArrivalServer:
             f"{feed.name}: expected the MySQL or MariaDB whose binlog the feed reads, got {server.name}"
         )
     return ArrivalServer(server, feed.end)
-
-
-def last_epoch(log: OpsLog) -> int:
-    """The epoch of what lands now."""
-    return max((one.epoch for one in log.all(Epoch)), default=0)
 
 
 def refuse_new_epoch(log: OpsLog, known: int) -> None:

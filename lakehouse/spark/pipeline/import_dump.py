@@ -14,7 +14,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Message, Position
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
-from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.file_lock import is_remote
 from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import counted, pace
 from lakehouse.silver.binlog_servers import refuse_other_binlog
@@ -23,9 +23,9 @@ from lakehouse.sources.dumps.metadata import given_place
 from lakehouse.sources.dumps.read import Dump, find_dump
 from lakehouse.sources.dumps.snapshot import Found, checked, dump_incarnation, place_in, snapshot_messages
 from lakehouse.sources.file_systems import FileInfo
-from lakehouse.spark.bronze.epochs import epoch_of, epochs_of
+from lakehouse.spark.bronze.epochs import epoch_of, epochs_of, last_epoch
 from lakehouse.spark.bronze.snapshots import land_snapshot
-from lakehouse.spark.bronze.storage import SparkFiles, is_remote, is_whole
+from lakehouse.spark.bronze.storage import SparkFiles, is_whole
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
@@ -126,8 +126,7 @@ def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, A
 
 def refuse_below_floors(log: OpsLog, place: Place) -> None:
     """LakehouseError where silver keeps no changes of that time any more."""
-    epoch = max((one.epoch for one in log.all(Epoch)), default=0)
-    at: Position = position(epoch, place)
+    at: Position = position(last_epoch(log), place)
     below = sorted(".".join(name) for name, floor in floors_of(log).items() if at <= floor)
     if below:
         raise LakehouseError(
@@ -138,18 +137,16 @@ def refuse_below_floors(log: OpsLog, place: Place) -> None:
 
 def refuse_other_server(log: OpsLog, place: Place) -> None:
     """LakehouseError where the snapshot's binlog is called otherwise than the feed's."""
-    done, epoch = log.last(Done), max((one.epoch for one in log.all(Epoch)), default=0)
+    done = log.last(Done)
     if place.file and done is not None:
-        refuse_other_binlog(log.source, done.servers, epoch, place.file)
+        refuse_other_binlog(log.source, done.servers, last_epoch(log), place.file)
 
 
 def refuse_earlier_epoch(log: OpsLog, incarnation: str) -> None:
     """LakehouseError where records of the same dump have landed before the present epoch began: they are of
     that time, and a table of which the rest lands now would lack their rows.
     """
-    epochs = epochs_of(log)
-    began = epoch_of(epochs, (SNAPSHOT_TOPIC, incarnation, 0), 0)
-    if began < max((epoch for epoch, _ in epochs), default=0):
+    if epoch_of(epochs_of(log), (SNAPSHOT_TOPIC, incarnation, 0), 0) < last_epoch(log):
         raise LakehouseError(
             f"{log.source}: expected a dump that was taken since the epoch began, got one of which records "
             "had landed before; take a new one"

@@ -28,12 +28,13 @@ from lakehouse.sources.dumps.snapshot import place_in
 from lakehouse.sources.kafka_offsets import loss_text
 from lakehouse.sources.live.servers import Server, server_of
 from lakehouse.sources.live.tables import described, listed
+from lakehouse.spark.bronze.epochs import last_epoch
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.change_log.dead_letters import open_losses, server_changes
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
-from lakehouse.spark.pipeline.arrival_feed import last_epoch, refuse_new_epoch
+from lakehouse.spark.pipeline.arrival_feed import refuse_new_epoch
 from lakehouse.spark.pipeline.snapshot_tables import place_now, refuse_gap
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import Source

@@ -41,6 +41,7 @@ from lakehouse.sources.live.servers import Server, identity_of, refuse_another, 
 from lakehouse.sources.live.tables import Listed, chosen, listed, without_temporary
 from lakehouse.sources.live.topic import KafkaFeed
 from lakehouse.sources.server_sql import is_tidb, version_of
+from lakehouse.spark.bronze.epochs import last_epoch
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.ops.lake_record import register
@@ -49,7 +50,6 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.pipeline.arrival_feed import (
     feed_of,
-    last_epoch,
     refuse_new_epoch,
     server_by_arrival,
     settle,

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from lakehouse.config.models import SourceConfig, StorageInput
 from lakehouse.discovery.read_input import has_watermark, shown_options
 from lakehouse.errors import ConfigError
 from lakehouse.formats import FORMATS, order_of
-from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.ops.file_lock import has_flock, is_remote
-from lakehouse.spark.gold.settings import GoldSettings
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.run_context import Progress
 from lakehouse.spark.pipeline.one_pass import LAYERS, Stop, run_once
 from lakehouse.spark.session import get_session
-from lakehouse.spark.silver.tables import SilverSettings
-from lakehouse.spark.source import Source
+from lakehouse.spark.source import Source, source_with
 
 
 def try_recording(
@@ -58,24 +58,25 @@ def source_of_path(
     path: Path, format_: str, options: Mapping[str, str], lake: Lake, *, consistency: str
 ) -> Source:
     """A source that reads this path with these decoder options; its name is made from the path."""
-    name, order = source_name(path), order_of(format_, options)
     if FORMATS[format_].reads_files:
         config = SourceConfig(format=format_, storage=StorageInput(path=str(path)))
     else:
         config = SourceConfig(format=format_, recording=[str(path)])
-    silver = SilverSettings(name, format_, order, dict(options), settled=True)
-    gold = GoldSettings(
-        name,
-        upstream_of(format_, options),
-        consistency,
+    settings = SourceSettings(
+        format=format_,
+        order=order_of(format_, options),
+        options=dict(options),
         virtual=FORMATS[format_].producer.carries_virtual,
-        clock=clock_of(format_, order),
-        drift_timeout=0,
+        row_ids=False,
         settled=True,
-        old_rows=FORMATS[format_].producer.old_rows,
-        read_as=silver.read_as,
+        drift_timeout=0.0,
+        keys={},
+        on_ddl=(),
+        auto=True,
+        tables=(),
+        suites=UNSET,
     )
-    return Source(name, config, lake, silver, gold=gold)
+    return source_with(source_name(path), config, lake, settings, consistency=consistency)
 
 
 def source_name(path: Path) -> str:

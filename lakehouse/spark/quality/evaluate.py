@@ -49,7 +49,6 @@ class SuiteEvaluator:
     lineage: Lineage
     suite: Suite
     upstream: Upstream
-    policies: dict[str, str]
     virtual: bool
     accepted: tuple[str, ...] = ()
     columns: list[dict[int, GoldColumn]] = field(init=False)
@@ -58,7 +57,7 @@ class SuiteEvaluator:
 
     def __post_init__(self) -> None:
         self.columns = [
-            {c.column.id: c for c in gold_columns(step.schema, self.policies, virtual=self.virtual)}
+            {c.column.id: c for c in gold_columns(step.schema, virtual=self.virtual)}
             for step in self.lineage.steps
         ]
         self.checks = [(index, check) for index, check in enumerate(self.suite.checks) if check.of_rows]

@@ -301,7 +301,6 @@ def open_gates(
     suites: Mapping[Name, Suite],
     *,
     upstream: Upstream,
-    policies: dict[str, str],
     virtual: bool,
 ) -> Gates:
     """The gates of a run, and the tables that their suites do not suit: a statement may have changed them."""
@@ -315,9 +314,7 @@ def open_gates(
             if any(interval.name == name for interval in lineage.intervals)
         ]
         judges = [
-            SuiteEvaluator(
-                lineage, suite, upstream, policies, virtual=virtual, accepted=accepted.get(lineage.id, ())
-            )
+            SuiteEvaluator(lineage, suite, upstream, virtual=virtual, accepted=accepted.get(lineage.id, ()))
             for lineage in lineages
         ]
         unknown = unknown_names(judges)

@@ -48,7 +48,7 @@ def report(reader: Reader, entry: TableEntry, lineage: Lineage) -> Entry:
     at = reader.manifest.position_of(entry)
     schema = lineage.schema_at(just_above(at))
     options = options_of(lineage, options_in(reader.settings))
-    columns = gold_columns(schema, {}, virtual=reader.settings.virtual, options=options)
+    columns = gold_columns(schema, virtual=reader.settings.virtual, options=options)
     used = companions(read_published(reader.spark, reader.lake, entry), columns)
     return {
         "table": entry.name,

@@ -46,7 +46,7 @@ from lakehouse.spark.readers.bronze_records import Chosen, records
 from lakehouse.spark.readers.row_history import key_columns, of_row, shown_changes
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.status import with_lag
-from lakehouse.spark.readers.timeline import observe
+from lakehouse.spark.readers.timeline import observe, table_of
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import Source, selected_sources
@@ -179,7 +179,7 @@ class LakePages:
         headers = tuple((one.key, _bytes(one.value, one.size)) for one in found.headers or ())
         return LetterBytes(
             source,
-            origin({name: value for name, value in _origin(letters[0]).items() if name != "index"}),
+            origin({**letters[0].origin.asDict(), "index": None}),
             tuple(map(_letter, letters)),
             found.timestamp,
             key=parts[0],
@@ -226,7 +226,7 @@ class LakePages:
             .limit(PAGE + 1)
             .collect()
         )
-        statements = tuple(Statement(tuple(row.position), _name(row), row.ddl) for row in rows[:PAGE])
+        statements = tuple(Statement(tuple(row.position), table_of(row), row.ddl) for row in rows[:PAGE])
         return Difference(
             source,
             self._settings(known).order,
@@ -319,20 +319,10 @@ def _statements(reader: Reader, entry: TableEntry) -> tuple[Statement, ...]:
     return tuple(sorted(found, key=lambda one: one.position)[-PAGE:])
 
 
-def _origin(row: Row) -> dict[str, Any]:
-    return {name: value for name, value in row.origin.asDict().items() if value is not None}
-
-
 def _letter(row: Row) -> Letter:
-    found = _origin(row)
-    place = Place(found["topic"], found.get("incarnation", ""), found["partition"], found["offset"])
-    return Letter(
-        row.code, row.message, _name(row), origin(found), place=place, batch=row.batch, is_open=row.open
-    )
-
-
-def _name(row: Row) -> str:
-    return ".".join(part for part in (row.database, row.table) if part)
+    found = row.origin.asDict()
+    place = Place(found["topic"], found["incarnation"] or "", found["partition"], found["offset"])
+    return Letter(row.code, row.message, table_of(row), origin(found), place=place, is_open=row.open)
 
 
 def _bytes(beginning: Any, size: int | None) -> Bytes | None:

@@ -144,7 +144,7 @@ class _Images:
             before=self._image(row, row.before, mode.lineage, shown),
             after=self._image(row, row.after, mode.lineage, shown),
             flags=tuple(row.flags or ()),
-            origin=_origin(row),
+            origin="" if row.origin is None else origin(row.origin.asDict()),
             batch=row.batch,
         )
 
@@ -157,10 +157,3 @@ class _Images:
         carry = Carrier(lineage, step, step, row.encoding, upstream=upstream)
         values: dict[int, Any] = carry(msgspec.json.decode(text)) or {}
         return shown(lineage.steps[step].schema, values)
-
-
-def _origin(row: Row) -> str:
-    """Where a change's bytes are; "" for a row of a retention floor, which many changes were folded to."""
-    found = {} if row.origin is None else row.origin.asDict()
-    told = {name: value for name, value in found.items() if value is not None}
-    return origin(told) if told else ""

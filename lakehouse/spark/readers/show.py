@@ -34,7 +34,7 @@ from lakehouse.spark.change_log.changes import (
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.layout import with_computed
 from lakehouse.spark.gold.merge import typed_frame
-from lakehouse.spark.lake import Lake
+from lakehouse.spark.lake import Lake, quote
 from lakehouse.spark.ops.gold_names import named, the_one
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -178,7 +178,7 @@ class Reader:
         raws = [column.companion for column in columns if column.companion in frame.columns]
         names = [column.name for column in columns]
         table = frame.select(
-            *[F.col(_quoted(held)).alias(f"c{i}") for i, held in enumerate([*names, *raws])]
+            *[F.col(quote(held)).alias(f"c{i}") for i, held in enumerate([*names, *raws])]
         ).toArrow()
         values = [table.column(i).to_pylist() for i in range(len(names) + len(raws))]
         rows = (
@@ -284,7 +284,6 @@ class Reader:
             self.history,
             suites,
             upstream=upstream,
-            policies={},
             virtual=self.settings.virtual,
         )
         return [gate for lineage in self.history.lineages if (gate := gates.fit(lineage)) is not None]
@@ -327,7 +326,7 @@ class Reader:
 
     def _columns(self, mode: Mode) -> list[GoldColumn]:
         columns = gold_columns(
-            mode.lineage.steps[mode.target].schema, {}, virtual=self.settings.virtual, options=mode.options
+            mode.lineage.steps[mode.target].schema, virtual=self.settings.virtual, options=mode.options
         )
         return columns + own_columns(mode.options, [column.name for column in columns])
 
@@ -367,7 +366,3 @@ def _sortable(value: Any) -> tuple[bool, Any]:
     if isinstance(value, dict):
         value = list(value.values())
     return (value is not None, value if value is not None else 0)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -16,6 +16,7 @@ from lakehouse.ops.records.kinds import to_json
 from lakehouse.ops.records.operators import Verified, VerifiedTable
 from lakehouse.ops.records.runs import Run
 from lakehouse.ops.records.silver import Done
+from lakehouse.reporting.text.values import moment
 from lakehouse.schema_history.table_lives import MAYBE_OLDER, NO_CREATE
 from lakehouse.silver.partition_lives import without_later_marks
 from lakehouse.sources.kafka_offsets import loss_text, reading_of, unread
@@ -29,6 +30,7 @@ from lakehouse.spark.change_log.watermark import (
     published_ends,
     source_watermark,
 )
+from lakehouse.spark.gold.settings import find_watermark
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -76,7 +78,7 @@ def last_runs(spark: SparkSession, lake: Lake, name: str, number: int) -> dict[s
 def run_line(run: Run) -> dict[str, Any]:
     """A run's record for people."""
     return {
-        "begun": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(run.begun / 1000)) + " UTC",
+        "begun": moment(run.begun),
         "seconds": round((run.ended - run.begun) / 1000, 1),
         "layers": list(run.layers),
         "landed": run.landed,
@@ -100,7 +102,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
     return {
         "source": name,
         "last_silver_batch": done.batch,
-        "last_run": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(log.records[-1].at / 1000)) + " UTC",
+        "last_run": moment(log.records[-1].at),
         "watermark": list(position) if position != MIN_POSITION else None,
         "held_by": f"{holder[0]}/{holder[1]}" if holder else None,
         "no_watermark_seen": [
@@ -238,9 +240,7 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     if done is None:
         return entry
     before = manifest.watermark if manifest else MIN_POSITION
-    position, _ = source_watermark(done, log)
-    if source.gold.consistency == "eventual":
-        position = done.reach or MIN_POSITION
+    position, _ = find_watermark(source.gold, log, done)
     window = between(before, position)
     changes = (
         read_silver(spark, lake, source.name, "changes")

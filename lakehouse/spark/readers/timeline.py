@@ -17,6 +17,7 @@ from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.runs import Run
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
+from lakehouse.reporting.text.values import origin
 from lakehouse.spark.change_log.dead_letters import missing_files, missing_text, open_losses
 from lakehouse.spark.change_log.watermark import source_watermark
 from lakehouse.spark.lake import Lake
@@ -156,7 +157,7 @@ def ddl_timeline(
     )
     return [
         {
-            "table": ".".join(part for part in (row.database, row.table) if part),
+            "table": table_of(row),
             "at": None if row.commit_ts is None else commit_millis(settings, row.commit_ts),
             "ddl": row.ddl,
         }
@@ -172,13 +173,13 @@ def dead_letters(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
     )
     latest = letters.orderBy(F.col("batch").desc()).limit(20).collect() if grouped else []
     return {
-        "counts": [{"code": row.code, "table": _table(row), "number": row["count"]} for row in grouped],
+        "counts": [{"code": row.code, "table": table_of(row), "number": row["count"]} for row in grouped],
         "latest": [
             {
                 "code": row.code,
                 "message": row.message,
-                "table": _table(row),
-                "origin": _origin(row.origin),
+                "table": table_of(row),
+                "origin": origin(row.origin.asDict()),
                 "place": {name: "" if row.origin[name] is None else row.origin[name] for name in PLACE},
             }
             for row in latest
@@ -186,12 +187,6 @@ def dead_letters(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
     }
 
 
-def _table(row: Any) -> str:
+def table_of(row: Any) -> str:
+    """The name of the table of one of silver's rows, as far as it is known."""
     return ".".join(part for part in (row.database, row.table) if part)
-
-
-def _origin(origin: Any) -> str:
-    index = origin["index"]  # a Row is a tuple, which has an `index` of its own
-    if origin.path is not None:
-        return f"{origin.path}[{index}]"
-    return f"{origin.topic}/{origin.partition}@{origin.offset}[{index}]"

@@ -209,7 +209,7 @@ def typed_changes(
     """The changes of one table's life, with `before` and `after` as structs of its newest schema. Columns are
     renamed, masked and left out as the options say, in the `key` too.
     """
-    columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings.virtual, options=options)
+    columns = gold_columns(lineage.steps[-1].schema, virtual=settings.virtual, options=options)
     image = T.StructType([T.StructField(column.name, data_type(column.spark)) for column in columns])
     rows = (
         changes.where(of_lineage(lineage))
@@ -261,7 +261,7 @@ class Images:
     def __init__(self, lineage: Lineage, settings: SourceSettings, options: GoldOptions = PLAIN) -> None:
         self.lineage, self.upstream = lineage, upstream_of(settings.format, settings.options)
         schema = lineage.steps[-1].schema
-        self.columns = gold_columns(schema, {}, virtual=settings.virtual, options=options)
+        self.columns = gold_columns(schema, virtual=settings.virtual, options=options)
         self.carriers: dict[tuple[int, str], Carrier] = {}
         shown = {column.column.id: column for column in self.columns}
         ids = sorted(key_ids(lineage, -1), key=lambda one: column_name(schema, one))

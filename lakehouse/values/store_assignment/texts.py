@@ -12,8 +12,8 @@ from lakehouse.values.normal_form import (
     address_text,
     duration_text,
     fraction,
-    text_of,
 )
+from lakehouse.values.scalars import base64_text
 from lakehouse.values.server_value import (
     Address,
     Bits,
@@ -83,8 +83,8 @@ def store_binary(cell: Cell, target: Target) -> str:
     data = _encoded(cell, target)
     if column.base in ("binary", "varbinary"):
         data = data[: column.length or 1]
-        return text_of(data.ljust(column.length or 1, b"\0") if column.base == "binary" else data)
-    return text_of(data[: capacity(column)])
+        return base64_text(data.ljust(column.length or 1, b"\0") if column.base == "binary" else data)
+    return base64_text(data[: capacity(column)])
 
 
 def _encoded(cell: Cell, target: Target) -> bytes:

@@ -91,9 +91,9 @@ def test_a_schema_file_is_known_by_its_path(
 
 def test_checkpoint_and_index_files_are_known_by_their_paths() -> None:
     assert classify("metadata", {}) == Checkpoint("metadata")
-    assert classify("s/t/400/meta/CDC.index", {}) == Index("s/t/400/meta/CDC.index", "s/t/400", None)
-    assert classify("s/t/400/CDC.index", {}) == Index("s/t/400/CDC.index", "s/t/400", None)
-    assert classify("s/t/400/meta/CDC_77.index", {}) == Index("s/t/400/meta/CDC_77.index", "s/t/400", "77")
+    assert classify("s/t/400/meta/CDC.index", {}) == Index("s/t/400/meta/CDC.index")
+    assert classify("s/t/400/CDC.index", {}) == Index("s/t/400/CDC.index")
+    assert classify("s/t/400/meta/CDC_77.index", {}) == Index("s/t/400/meta/CDC_77.index")
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def model_of(delivery: Delivery, run: int, source: Source) -> Model:
     tidb = delivery.plan.decoder.startswith("ticdc")
     model = Model(delivery.plan.decoder, source.silver.options, tidb=tidb, row_ids=delivery.row_ids)
     model.gold = source.gold
-    model.ruled(Rules(logs=source.gold.said.logs))
+    model.ruled(Rules(logs=source.gold.said.rules.logs))
     restore = delivery.restore
     if restore is None or run < restore.run:
         return model.add(messages)
@@ -159,7 +159,7 @@ def table_differences(
 def columns_of(model: Model, lineage: Lineage, at: Position, options: GoldOptions) -> list[GoldColumn]:
     """Gold's columns: the source's, and the mode's own behind them."""
     schema = lineage.schema_at(just_above(at))
-    columns = gold_columns(schema, {}, virtual=model.gold.virtual, options=options)
+    columns = gold_columns(schema, virtual=model.gold.virtual, options=options)
     return [*columns, *own_columns(options, [column.name for column in columns])]
 
 

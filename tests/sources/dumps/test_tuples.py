@@ -108,7 +108,7 @@ def test_statements_comments_and_what_stands_under_another_delimiter() -> None:
         window = Window(Slow(sql, size), "dump.sql")
         found: list[Any] = []
         for one in statements(window):
-            found.append(one._replace(offset=0))
+            found.append(one if isinstance(one, Insert) else one._replace(offset=0))
             if isinstance(one, Insert):
                 found += list(rows(window))
 
@@ -118,7 +118,7 @@ def test_statements_comments_and_what_stands_under_another_delimiter() -> None:
             Comment("old", 0),
             Statement(b"/*!40101 SET NAMES utf8mb4 */", 0),
             Statement(b"CREATE TABLE `a;b` (`x` int DEFAULT ';' COMMENT 'it''s; \\'')", 0),
-            Insert("d`b", "t", ("a,b", "c"), 0),
+            Insert("d`b", "t", ("a,b", "c")),
             [b"1", b"2"],
             Statement(b"UNLOCK TABLES", 0),
         ]

@@ -28,7 +28,7 @@ def test_a_manifest_keeps_its_number_though_maintenance_takes_older_ones() -> No
 
 
 def by_text(lineage: Lineage, *values: Any) -> Any:
-    columns = gold_columns(lineage.steps[-1].schema, {}, virtual=True)[: len(values)]
+    columns = gold_columns(lineage.steps[-1].schema, virtual=True)[: len(values)]
     wanted = {column.name: value for column, value in zip(columns, values, strict=True)}
     return _by_text(lineage, columns, wanted)
 

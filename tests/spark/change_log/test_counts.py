@@ -1,14 +1,17 @@
 """What layers are to have, by commits and batches: rules without Spark."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from lakehouse.formats.ticdc.storage_gaps import Held, unexplained
 from lakehouse.lineage import Interval
-from lakehouse.ops.progress import BronzeRows, Counts, TableSize
-from lakehouse.ops.records.silver import Done
+from lakehouse.ops.progress import BronzeRows, Counts, OffsetRange, TableSize
+from lakehouse.ops.records.silver import Done, Planned
+from lakehouse.silver.backfill import RANGES
 from lakehouse.spark.change_log.change_counts import ChangeCounts, change_counts
+from lakehouse.spark.change_log.layer_counts import overlapping, segments
 from lakehouse.spark.change_log.reconcile import SilverRows, expected_rows
 from lakehouse.spark.change_log.watermark import done_at
 from lakehouse.spark.gold.merge import Merged
@@ -105,3 +108,18 @@ def test_more_changes_than_silvers_batches_have_inserted_are_told_as_fewer_are()
     assert (
         SilverRows(9, 11).losses[0].startswith("silver has 11 changes, of which its batches have inserted 9")
     )
+
+
+def test_batches_that_many_landings_join_are_counted_by_their_own_ranges() -> None:
+    """Taken as one for their partition, as a plan's are, they would have the records of other batches too."""
+
+    def plan(batch: int, *bounds: tuple[str, int, int], again: bool = False) -> Planned:
+        ranges = tuple(OffsetRange(topic, "", 0, first, last=last) for topic, first, last in bounds)
+        return Planned(batch=batch, generation="", small=True, again=again, ranges=ranges)
+
+    upwards = [plan(1, ("t", 1, 2), ("u", 0, 5)), plan(2, ("t", 3, 3))]
+    landed = plan(3, *(("t", 2 * number, 2 * number) for number in range(1, RANGES + 1)), again=True)
+    counted = segments(overlapping([*upwards, landed]))["t", "", 0]
+
+    assert all(one[1] < other[0] for one, other in pairwise(counted))
+    assert counted[:3] == [(1, 2, 1), (3, 3, 0), (4, 4, 1)]

@@ -127,7 +127,7 @@ def on_the_driver(memory: Memory, lineage: Lineage, keyed: list[Keyed], upstream
 
 
 def typing_at(lineage: Lineage, memory: Memory, target: int) -> tuple[Typing, frozenset[int]]:
-    columns = gold_columns(lineage.steps[target].schema, {}, virtual=False)
+    columns = gold_columns(lineage.steps[target].schema, virtual=False)
     needed = mode_of(lineage, memory.reach, memory.upstream).needed
     return typing_of(columns, needed), frozenset(column.column.id for column in columns)
 

@@ -98,7 +98,7 @@ def large(lineage: Lineage, changes: list[Change], at: Position, upstream: Upstr
         task = FoldTask(lineage, at, target_step(lineage, at), upstream)
         netted = rows_of(_fold_all(task)(iter([silver(changes)])))
     mode = mode_of(lineage, at, upstream)
-    columns = gold_columns(lineage.steps[mode.target].schema, {}, virtual=False)
+    columns = gold_columns(lineage.steps[mode.target].schema, virtual=False)
     typed = typing_of(columns, mode.needed).worker(iter([pa.RecordBatch.from_pylist(netted, NETTED)]))
     notes = found_in(row[OP] for row in rows_of(typed))
     breaks = notes.breaks

@@ -29,7 +29,7 @@ ROWS = 60
 
 def conversion(old: str, new: str, server: str, *, not_null: bool) -> Conversion:
     lineage = retyped(parse_type(old), parse_type(new), not_null=not_null)
-    before, after = (gold_columns(step.schema, {}, virtual=False)[1] for step in lineage.steps)
+    before, after = (gold_columns(step.schema, virtual=False)[1] for step in lineage.steps)
     told = (before.column, before.spark), (after.column, after.spark)
     return Conversion(lineage, (0, 1), Upstream(server=server), *told)
 

@@ -47,7 +47,6 @@ def run_over(silver: Any, position: Position, options: Mapping[Name, GoldOptions
         tables=frozenset(options),
         options=options,
         upstream=Upstream(),
-        policies={},
         virtual=False,
     )
     return SimpleNamespace(

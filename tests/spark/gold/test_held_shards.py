@@ -48,7 +48,6 @@ def run_over(feed: TiCDC, end: int, before: int = 1, known: TableEntry | None = 
         tables=None,
         options={("d", "o_*"): MERGED},
         upstream=Upstream(),
-        policies={},
         virtual=False,
         clock=Clock(True, True),
         old_rows="",

@@ -25,7 +25,7 @@ def misfit_after(ddl: tuple[str, ...], on_ddl: dict[str, str], options: GoldOpti
     [lineage] = feed.memory.ruled(Rules({("d", "t"): on_ddl})).history().lineages
     schema = lineage.steps[-1].schema
     assert unknown_columns(options, schema) == []
-    columns = gold_columns(schema, {}, virtual=False, options=options)
+    columns = gold_columns(schema, virtual=False, options=options)
     return misfit(NO_SESSION, options, schema, columns, ids=key_ids(lineage, len(lineage.steps) - 1))
 
 

@@ -22,7 +22,7 @@ ROWS = 10_000
 
 def key_of(create: str, names: str) -> list[GoldColumn]:
     schema = TiCDC().ddl(1, create).lineage().steps[0].schema
-    return [column for column in gold_columns(schema, {}, virtual=False) if column.name in names.split()]
+    return [column for column in gold_columns(schema, virtual=False) if column.name in names.split()]
 
 
 def metrics(spark: Any, lake: Lake) -> dict[str, int]:

@@ -49,7 +49,7 @@ def test_a_key_that_two_rows_had_is_folded_whole_and_not_gone_on_from_the_wrong_
         lineage=lineage,
         step=mode.target,
         options=options,
-        columns=gold_columns(lineage.steps[mode.target].schema, {}, virtual=False, options=options),
+        columns=gold_columns(lineage.steps[mode.target].schema, virtual=False, options=options),
         gate=None,
         reads_back=True,
         gold="d__t",

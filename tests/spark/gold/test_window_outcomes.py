@@ -99,7 +99,7 @@ class Gold:
 
 def opened(lineage: Lineage, at: Position, options: GoldOptions, run: Any, *, gate: Any) -> Table:
     step = target_step(lineage, at)
-    columns = gold_columns(lineage.steps[step].schema, {}, virtual=False, options=options)
+    columns = gold_columns(lineage.steps[step].schema, virtual=False, options=options)
     columns += own_columns(options, [column.name for column in columns])
     return Table(run, lineage, at, "d__t", options, step, columns, key_ids(lineage, step), gate=gate)
 
@@ -115,7 +115,7 @@ def altered(table: Table, gold: Gold) -> bool:
     lineage, step = table.lineage, target_step(table.lineage, gold.before)
     if table.gate or gold.lacking or gold.unknown:
         return False
-    before = gold_columns(lineage.steps[step].schema, {}, virtual=False, options=table.options)
+    before = gold_columns(lineage.steps[step].schema, virtual=False, options=table.options)
     upstream = table.run.settings.upstream
     change = in_place(
         lineage, (step, table.step), (before, table.columns), options=table.options, upstream=upstream

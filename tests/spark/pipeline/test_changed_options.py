@@ -29,7 +29,6 @@ OTHERS = [
     GoldSettings("shop", Upstream(version=(8, 0))),
     GoldSettings("shop", options={("d", "t"): GoldOptions(deletes="soft")}),
     GoldSettings("shop", tables=frozenset([("d", "t")])),
-    GoldSettings("shop", policies={"drop_column": "hold"}),
 ]
 INTENT = Intent(batch=1, watermark=(0,) * 6, tables=("d__t",))
 TOLD = (

@@ -105,7 +105,7 @@ def to_gold(format: str, messages: list[Message], options: dict[str, str]) -> No
         assert [decode_row(encode_row(row)) for row in rows] == rows
         at = silver.reach
         columns = gold_columns(
-            lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not format.startswith("ticdc")
+            lineage.schema_at((*at[:5], at[5] + 1)), virtual=not format.startswith("ticdc")
         )
         typed = type_rows(rows, columns)
         for column in columns:
