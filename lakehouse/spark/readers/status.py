@@ -16,7 +16,7 @@ from lakehouse.ops.records.kinds import to_json
 from lakehouse.ops.records.operators import Verified, VerifiedTable
 from lakehouse.ops.records.runs import Run
 from lakehouse.ops.records.silver import Done
-from lakehouse.schema_history.table_lives import MAYBE_OLDER, NO_CREATE
+from lakehouse.schema_history.table_lives import OLDER
 from lakehouse.silver.partition_lives import without_later_marks
 from lakehouse.sources.kafka_offsets import loss_text, reading_of, unread
 from lakehouse.spark.bronze.kafka import listed
@@ -281,8 +281,6 @@ def table_changes(source: Source, log: OpsLog, done: Done, manifest: Manifest | 
         if source.gold.tables is not None
         else [],
         "tables_older_than_the_feed": sorted(
-            entry.name
-            for entry in tables
-            if entry.state != "retired" and not {NO_CREATE, MAYBE_OLDER}.isdisjoint(entry.notes)
+            entry.name for entry in tables if entry.state != "retired" and not OLDER.isdisjoint(entry.notes)
         ),
     }
