@@ -168,7 +168,7 @@ def test_a_warning_tells_what_the_producer_leaves_out(tmp_path: Path) -> None:
         ),
         (
             {"recording": Path("lakehouse/demo/demo.jsonl"), "format": "canal"},
-            "got others (none can be read); add --format NAME",
+            "got others (none can be read); leave --format out",
         ),
     ],
 )
