@@ -214,7 +214,14 @@ def snapshot(
     asked = Asked(tuple(tables or ()), incomplete, parallel, rows_per_second=rows_per_second, again=again)
     with working():
         result: Any = list_tables(found, asked) if check else snapshot_tables(found, asked, progress)
+    result = _in_lines(result) if check and not as_json else result
     print_result(result, as_json, then=None if check else command("run all", lake))
+
+
+def _in_lines(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """Listed tables as a line each, however many there are; the server says about how many rows they have."""
+    names = {"table": "table", "rows": "about rows", "bytes": "bytes"}
+    return {"tables": [{names[name]: value for name, value in one.items()} for one in tables]}
 
 
 def print_outcomes(

@@ -40,11 +40,9 @@ def guess_format(messages: Sequence[Message], only: str | None = None) -> Guess:
             if best and best.read
             else "none can be read"
         )
-        raise ConfigError(
-            f"messages: expected a format of {', '.join(name for name, _ in candidates(None, plain=True))}, "
-            f"got others ({nearest}); "
-            "add --format NAME if you know it"
-        )
+        named = ", ".join(name for name, _ in candidates(only, plain=True))
+        fix = "leave --format out, and it is detected" if only else "add --format NAME if you know it"
+        raise ConfigError(f"messages: expected a format of {named}, got others ({nearest}); {fix}")
     if only is None:
         best = best._replace(format=_by_writer(best.format, sample))
     shown = FORMATS[best.format].shown_options

@@ -210,7 +210,8 @@ def _sampled(
     guess = guess_format(messages, format)
     survey = survey_messages(messages, guess.format, guess.options)
     server = {"server": next(iter(survey.servers))} if len(survey.servers) == 1 else {}
-    option_lines = _option_lines(guess.format, {**guess.options, **server})
+    survey.options = {**guess.options, **server}
+    option_lines = _option_lines(guess.format, survey.options)
     return InputSample(name, place, [*lines, *option_lines], survey, whole=whole, questions=list(questions))
 
 

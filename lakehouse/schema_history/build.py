@@ -29,6 +29,7 @@ from lakehouse.schema_history.rulings import (
 from lakehouse.schema_history.schema_records import Record, is_other_table, misread_texts, recorded_schema
 from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import (
+    NO_ROWS,
     Lives,
     Sightings,
     with_virtual,
@@ -273,7 +274,8 @@ def _apply_schema_record(lives: Lives, record: Record) -> None:
     name = (record.database, record.table)
     lineage = lives.find(name, record.position)
     if lineage is None:
-        lives.begin(name, record.position, recorded_schema(record))
+        lineage = lives.begin(name, record.position, recorded_schema(record))
+        lineage.notes += [NO_ROWS] if record.kind == "snapshot" else []
     else:
         lineage.steps = with_schema_record(lineage, record)
 
@@ -305,6 +307,7 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
         lives.anchor(lineage, position)
         rule_on_snapshot(lineage, record).apply(lineage)
         release(lineage)
+        _end_doubt(lineage)
     databases = {name[0] for name in known}
     databases |= {one.database for one in records if dropped(one.ddl) in ("DATABASE", "SCHEMA")}
     for database in databases:
@@ -324,7 +327,16 @@ def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str
             lineage = context.lives.find(name, context.position)
             if lineage is not None:
                 rule_on_snapshot_of_some(lineage, record).apply(lineage)
-    return _apply_at_once(contexts)
+    problems = _apply_at_once(contexts)
+    for context in contexts:
+        _end_doubt(context.lives.live.get((context.record.database, context.record.table or "")))
+    return problems
+
+
+def _end_doubt(lineage: Lineage | None) -> None:
+    """The rows of a snapshot that is whole have been read."""
+    if lineage is not None:
+        lineage.notes = [note for note in lineage.notes if note != NO_ROWS]
 
 
 # The end

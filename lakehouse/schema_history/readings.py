@@ -17,7 +17,7 @@ from lakehouse.ops.progress import Place
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.schema_history.rulings import rule_on_table_snapshot
 from lakehouse.schema_history.schema_records import Record
-from lakehouse.schema_history.table_lives import MAYBE_OLDER, NO_CREATE, Lives
+from lakehouse.schema_history.table_lives import OLDER, Lives
 
 ROUNDED = "column {}: the dump has six digits of each FLOAT"
 # behind all that any feed tells
@@ -58,7 +58,7 @@ def _table_snapshot(lives: Lives, record: Record, taken: Taken) -> list[tuple[Po
         lives.anchor(lineage, position)
         rule_on_table_snapshot(lineage, position, schema).apply(lineage)
         release(lineage)
-        lineage.notes = [note for note in lineage.notes if note not in (NO_CREATE, MAYBE_OLDER)]
+        lineage.notes = [note for note in lineage.notes if note not in OLDER]
     rounded = (column["name"] for column in record.columns or () if column.get("rounded"))
     lineage.incomplete += [(position, ROUNDED.format(name)) for name in rounded]
     taken.setdefault((TABLE_SNAPSHOT, name), []).append((lineage, position))

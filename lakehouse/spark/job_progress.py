@@ -43,10 +43,15 @@ class JobProgress:
 
 
 def running_stages() -> list[Stage]:
-    """The stages of this process's Spark context that run now."""
+    """The stages of this process's Spark context that run now. Before a context has begun, and where it has
+    ended, it tells nothing, though it is the active one.
+    """
     context = SparkContext._active_spark_context
     if context is None:
         return []
-    tracker = context.statusTracker()
-    found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    try:
+        tracker = context.statusTracker()
+        found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    except Exception:  # whatever a half-made context, or a JVM that ends, raises: work goes on without
+        return []
     return [Stage(one.stageId, one.numTasks, one.numCompletedTasks) for one in found if one is not None]

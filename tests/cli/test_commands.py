@@ -457,3 +457,23 @@ def test_a_sample_is_a_percentage(text: str) -> None:
 
 def test_a_share_is_a_part_of_one() -> None:
     assert [share("100%"), share("0.5%")] == [1.0, 0.005]
+
+
+def test_the_tables_that_a_snapshot_would_read_are_a_line_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "r.jsonl").touch()
+    text = f"format: debezium\nrecording: [{tmp_path / 'r.jsonl'}]\n"
+    (tmp_path / "sources/shop.yml").write_text(text)
+    tables = [{"table": f"shop.t{number}", "rows": number, "bytes": 16384} for number in (1, 20)]
+    monkeypatch.setattr("lakehouse.spark.pipeline.snapshot_tables.list_tables", lambda *_: tables)
+    words = ("snapshot", "shop", "--check", "--configs", str(tmp_path))
+
+    assert lakehouse(*words).stdout.splitlines() == [
+        "tables:",
+        "    table     about rows  bytes",
+        "    shop.t1   1           16384",
+        "    shop.t20  20          16384",
+    ]
+    assert [json.loads(line) for line in lakehouse(*words, "--json").stdout.splitlines()] == tables

@@ -83,6 +83,8 @@ def test_messages_of_no_format_are_an_error_that_says_what_was_tried() -> None:
         "canal-protobuf, debezium, tencent-dts, "
         "got others (none can be read); add --format NAME if you know it"
     )
+    with pytest.raises(ConfigError, match=r"a format of canal, got .*; leave --format out, and it is detect"):
+        guess_format(messages, "canal")
 
 
 def test_a_sample_is_bounded_and_has_the_beginning_the_middle_and_the_end() -> None:

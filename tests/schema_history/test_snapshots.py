@@ -17,6 +17,7 @@ from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
 from lakehouse.schema_history.schema_records import Record
+from lakehouse.schema_history.table_lives import NO_ROWS
 from tests.support.engine import Memory
 from tests.support.feeds import TiCDC
 
@@ -124,6 +125,10 @@ class Feed:
         return self._add("schema", {"source": source, "databaseName": "d", "ddl": ddl}, None)
 
 
+def lineages(feed: Feed) -> list[Lineage]:
+    return Memory("debezium", tidb=False).add(feed.messages).history().lineages
+
+
 def first_snapshot() -> Feed:
     feed = Feed().table("a", 100).table("b", 100)
     return (
@@ -153,6 +158,18 @@ def test_an_aborted_snapshot_clears_nothing() -> None:
     feed = first_snapshot().table("a", 900).table("b", 900).row("a", "r", 900, 1, 12, "first")
 
     assert feed.tables() == {"d.a": [{"id": 1, "v": 12}, {"id": 2, "v": 20}], "d.b": [{"id": 1, "v": 1}]}
+
+
+def test_a_table_of_whose_rows_no_snapshot_is_whole_may_have_others_from_before_it() -> None:
+    """`snapshot.mode=no_data` tells schemas alone."""
+    feed = Feed().table("a", 100).table("b", 100).row("a", "c", 150, 1, 10)
+    told = [lineage.notes for lineage in lineages(feed)]
+
+    feed.table("a", 900).table("b", 900).row("a", "r", 900, 1, 12, "last")
+
+    assert told == [[NO_ROWS], [NO_ROWS]]
+    assert [lineage.notes for lineage in lineages(feed)] == [[], []]
+    assert [lineage.notes for lineage in lineages(first_snapshot())] == [[], []]
 
 
 def test_an_aborted_snapshot_is_void_once_another_has_begun_and_its_complete_one_stands() -> None:

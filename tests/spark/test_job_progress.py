@@ -4,7 +4,10 @@ import threading
 import time
 from typing import Any
 
-from lakehouse.spark.job_progress import JobProgress, Stage
+import pytest
+from pyspark import SparkContext
+
+from lakehouse.spark.job_progress import JobProgress, Stage, running_stages
 
 
 def test_the_rest_is_told_once_tasks_have_been_seen_to_end() -> None:
@@ -37,3 +40,10 @@ def test_a_job_that_runs_is_seen(spark: Any) -> None:
     # how many of them have ended when it is asked is up to the machine
     assert {f"{done} of 6 tasks" for done in range(1, 6)} & found
     assert asked() == ""
+
+
+def test_a_context_that_has_not_begun_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Needs no session: Spark names a context the active one before it has a JVM."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SparkContext.__new__(SparkContext))
+
+    assert running_stages() == []

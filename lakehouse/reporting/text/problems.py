@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse.reporting.text.remedies import Step, dead_letters, of_reason, silent
-from lakehouse.reporting.text.tables import Problem, View
+from lakehouse.reporting.text.tables import NAMED, Problem, View
 from lakehouse.reporting.text.values import counted, listed
 
 Entry = Mapping[str, Any]
@@ -33,13 +33,17 @@ def source_problems(entry: Entry, view: View) -> Iterator[Problem]:
 
 
 def feed_problems(entry: Entry, view: View) -> Iterator[Problem]:
-    """The problems that gold's manifest names."""
+    """The problems that gold's manifest names, and snapshots that are not in it yet."""
     where = view.where(entry["source"])
     known = {table["why"] for table in entry.get("tables", ())}
     known |= {f"{table['table']}: {table['why']}" for table in entry.get("tables", ())}
     for problem in entry.get("problems", ()):
         if problem not in known and problem not in entry.get("gaps", ()):
             yield Problem("warn", problem, of_reason(problem, where))
+    if names := entry.get("snapshots_above", ()):
+        what = f"{listed(names, NAMED)}: a snapshot of it is read, and in gold once the watermark is past it"
+        rest = "wait for the feed; on a source at rest write a row, for its watermark rises with that"
+        yield Problem("warn", what, (Step("", rest),))
 
 
 def _differences(entry: Entry, view: View) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from lakehouse.lineage import History, Name
 from lakehouse.ops.progress import NextOffset, Partition
 from lakehouse.ops.records.bronze import Partitions, Read
 from lakehouse.ops.records.gold import Manifest
-from lakehouse.ops.records.operators import Retired
+from lakehouse.ops.records.operators import Epoch, Retired
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.partition_lives import (
     Counting,
@@ -29,6 +29,7 @@ from lakehouse.silver.partition_lives import (
     without_later_marks,
 )
 from lakehouse.sources.kafka_offsets import has_more, is_read, reading_of
+from lakehouse.spark.bronze.epochs import is_void
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 from lakehouse.spark.silver.tables import read_schema_changes
@@ -127,6 +128,16 @@ def source_watermark(
     if sure is None:
         position = min(position, MIN_POSITION if last is None else last.watermark)
     return position, holder
+
+
+def snapshots_above(log: OpsLog) -> list[str]:
+    """The tables of which silver has a snapshot that gold has not: what is published last is below it."""
+    done, manifest = log.last(Done), log.last(Manifest)
+    if done is None or done.snapshots is UNSET:
+        return []
+    published, epochs = manifest.watermark if manifest else MIN_POSITION, log.all(Epoch)
+    above = (one for one in done.snapshots.whole if one.position > published)
+    return sorted({f"{one.database}.{one.table}" for one in above if not is_void(one.position, epochs)})
 
 
 def _landed_before_listing(done: Done, log: OpsLog) -> Done | None:

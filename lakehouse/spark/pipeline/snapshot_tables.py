@@ -88,9 +88,9 @@ def list_tables(source: Source, asked: Asked) -> list[dict[str, Any]]:
     """The tables that a snapshot would read, with about how many rows and bytes. Reads and writes nothing
     else.
     """
-    spark = get_session()
+    settings, spark = database_settings(source.config), get_session()
     log = OpsLog(spark, source.lake, source.name).load()
-    with connect(database_settings(source.config)) as database:
+    with connect(settings) as database:
         return [
             {"table": ".".join(table.name), "rows": table.rows, "bytes": table.size}
             for table in _tables(log, source, database, asked)
@@ -99,7 +99,7 @@ def list_tables(source: Source, asked: Asked) -> list[dict[str, Any]]:
 
 def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[str, Any]:
     """Read tables and land them in bronze. What a run that died has landed is not read again."""
-    spark, settings = get_session(), database_settings(source.config)
+    settings, spark = database_settings(source.config), get_session()
     with (
         layer_lock(spark, source.lake, source.name, ("import",)) as lake,
         connect(settings) as held,

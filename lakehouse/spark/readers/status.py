@@ -1,6 +1,7 @@
 """The progress of a lake's sources, and what a run would do; read only."""
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -9,7 +10,7 @@ from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, PART, SETTLED
 from lakehouse.lineage import split_name
-from lakehouse.ops.progress import Counts
+from lakehouse.ops.progress import Counts, Partition
 from lakehouse.ops.records.bronze import Read
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.kinds import to_json
@@ -17,7 +18,7 @@ from lakehouse.ops.records.operators import Verified, VerifiedTable
 from lakehouse.ops.records.runs import Run
 from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import moment
-from lakehouse.schema_history.table_lives import MAYBE_OLDER, NO_CREATE
+from lakehouse.schema_history.table_lives import OLDER
 from lakehouse.silver.partition_lives import without_later_marks
 from lakehouse.sources.kafka_offsets import loss_text, reading_of, unread
 from lakehouse.spark.bronze.kafka import listed
@@ -28,6 +29,7 @@ from lakehouse.spark.change_log.watermark import (
     partition_lives,
     partition_watermarks,
     published_ends,
+    snapshots_above,
     source_watermark,
 )
 from lakehouse.spark.gold.settings import find_watermark
@@ -35,6 +37,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session
+from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 from lakehouse.spark.silver.run import next_ranges
 from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import Source, kafka_input, selected_sources
@@ -104,19 +107,16 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "last_silver_batch": done.batch,
         "last_run": moment(log.records[-1].at),
         "watermark": list(position) if position != MIN_POSITION else None,
-        "held_by": f"{holder[0]}/{holder[1]}" if holder else None,
+        "held_by": f"{holder[0]}/{holder[1]}" if holder and holder[1] != WHOLE_SOURCE else None,
         "no_watermark_seen": [
             f"{topic}/{number}"
             for topic, number in partitions
             if not eventual and (topic, number) not in marks and topic not in ends
         ],
         "topics_without_tables": sorted(ends),
-        "deleted": [
-            f"{topic}/{number}"
-            for topic, number in partitions
-            if holder is not None and holder[0] == topic and is_deleted(log.last(Read), topic)
-        ],
+        "deleted": _deleted(partitions, holder, log),
         "counts_again": [f"{topic}/{number}" for topic, number in again],
+        "snapshots_above": snapshots_above(log),
         "gold_watermark": list(manifest.watermark) if manifest else None,
         "consistency": manifest.consistency if manifest else None,
         "dead_letters": sum(open_counts(log).values()),
@@ -128,6 +128,15 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         **verified(log, {entry.name for entry in tables}),
         **lag(source, log),
     }
+
+
+def _deleted(partitions: Iterable[Partition], holder: Partition | None, log: OpsLog) -> list[str]:
+    """The partitions of the topic that holds the watermark, where it is read no more."""
+    return [
+        f"{topic}/{number}"
+        for topic, number in partitions
+        if holder is not None and holder[0] == topic and is_deleted(log.last(Read), topic)
+    ]
 
 
 def is_deleted(read: Read | None, topic: str) -> bool:
@@ -281,8 +290,6 @@ def table_changes(source: Source, log: OpsLog, done: Done, manifest: Manifest | 
         if source.gold.tables is not None
         else [],
         "tables_older_than_the_feed": sorted(
-            entry.name
-            for entry in tables
-            if entry.state != "retired" and not {NO_CREATE, MAYBE_OLDER}.isdisjoint(entry.notes)
+            entry.name for entry in tables if entry.state != "retired" and not OLDER.isdisjoint(entry.notes)
         ),
     }

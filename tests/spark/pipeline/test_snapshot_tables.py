@@ -439,3 +439,22 @@ def test_a_table_that_the_server_does_not_list_is_named() -> None:
 
     assert not_listed(tables, wanted) == ["crm.item", "shop.versioned"]
     assert not_listed(tables, frozenset()) == []
+
+
+def test_a_password_that_is_not_set_is_told_before_a_session_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Needs no session."""
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "r.jsonl").touch()
+    (tmp_path / "sources/shop.yml").write_text(
+        f"format: debezium\nrecording: [{tmp_path / 'r.jsonl'}]\n"
+        "database: {host: localhost, user: u, password: '${env:NOT_SET_ANYWHERE}'}\n"
+    )
+    source = source_of(load(tmp_path), "shop", str(tmp_path / "lake"))
+    monkeypatch.setattr(command, "get_session", lambda: pytest.fail("a session was asked for"))
+
+    with pytest.raises(LakehouseError, match="NOT_SET_ANYWHERE is not set"):
+        list_tables(source, Asked())
+    with pytest.raises(LakehouseError, match="NOT_SET_ANYWHERE is not set"):
+        snapshot_tables(source, Asked(), quiet)

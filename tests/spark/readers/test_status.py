@@ -5,13 +5,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from lakehouse.config.load import load
-from lakehouse.ops.progress import Counts, Mark, NextOffset
+from lakehouse.ops.progress import Counts, Mark, NextOffset, TableSnapshot, TableSnapshots
 from lakehouse.ops.records.bronze import Read
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Retired
 from lakehouse.ops.records.silver import Done
+from lakehouse.spark.change_log.watermark import snapshots_above
 from lakehouse.spark.readers.status import age, is_deleted, reconciliation, status
 from tests.spark.gold.test_modes import run_all
 from tests.support.feeds import Canal
@@ -46,6 +49,26 @@ def test_a_topic_that_was_read_and_is_read_no_more_is_taken_for_deleted() -> Non
 
     assert [is_deleted(read, topic) for topic in ("old", "new", "other")] == [True, False, False]
     assert not is_deleted(None, "old")
+
+
+def test_tables_whose_snapshot_is_above_what_is_published_are_named() -> None:
+    """Needs no session."""
+    tables = tuple(TableSnapshot("d", name, (0, 1, at, 0, 0, 0)) for name, at in (("below", 5), ("above", 7)))
+    snapshots = TableSnapshots(begun=(*tables, TableSnapshot("d", "half", (0, 1, 8, 0, 0, 0))), whole=tables)
+    told: Any = {"top": None, "reach": None, "next": (), "marks": (), "dead": (), "tables": ()}
+    done = Done(batch=1, counts=Counts(), snapshots=snapshots, **told)
+
+    def above(at: int) -> list[str]:
+        published: Any = {
+            "watermark": (0, 1, at, 0, 0, 0),
+            "batch": 1,
+            "consistency": "resolved",
+            "tables": (),
+        }
+        return snapshots_above(log_of(done, Manifest(**published)))
+
+    assert [above(at) for at in (5, 7)] == [["d.above"], []]
+    assert snapshots_above(log_of(replace(done, snapshots=UNSET))) == []
 
 
 def test_the_age_of_a_watermark_is_not_that_of_a_partition_that_is_retired() -> None:
