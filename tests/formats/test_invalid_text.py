@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.events import DeadLetter, Event, Image, Message, RowChange
+from lakehouse.events import DeadLetter, Event, Image, Message, RowChange, SchemaChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.proto import subscribe_pb2 as pb
@@ -241,3 +241,39 @@ def test_a_handle_that_is_no_text_names_no_row_and_stops_nothing() -> None:
     feed.messages[1] = Message("topic", 0, 1, None, (first.value or b"").replace(LETTERS.encode(), b"\xff"))
 
     assert feed.table() == [{"k": "ok", "a": 3}]
+
+
+CANAL_JSON = WIRES["ticdc-canal-json"]
+
+
+def test_text_in_canal_json_of_which_ticdc_has_replaced_bytes_is_none() -> None:
+    """As TiCDC's encoder writes the latin1 text E9 41 80 of a TiDB, which keeps any bytes there."""
+    first, second = with_text(CANAL_JSON, rb"\ufffdA\ufffd", "doc")
+
+    assert isinstance(first, RowChange) and isinstance(second, RowChange)
+    assert first.after == {"id": 1, "code": "a", "doc": {"base64": base64_text("\ufffdA\ufffd".encode())}}
+    assert first.encoding == "ticdc-canal-json"
+    assert second.after == {"id": 2, "code": "b", "doc": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"), [("\ufffd".encode(), "\ufffd"), (rb"\\ufffd", r"\ufffd"), (rb"\\\\ufffd", r"\\ufffd")]
+)
+def test_the_character_u_fffd_and_its_escape_as_text_are_text_in_canal_json(sent: bytes, text: str) -> None:
+    assert change_of(with_text(CANAL_JSON, sent, "doc")[0]).after == {"id": 1, "code": "a", "doc": text}
+
+
+def test_a_key_of_which_bytes_were_replaced_is_a_dead_letter_of_its_row() -> None:
+    first, second = with_text(CANAL_JSON, rb"\ufffd")
+
+    assert letter_of(first).message == "key: expected text, got bytes that are none"
+    assert isinstance(second, RowChange)
+
+
+def test_a_statement_with_the_escape_is_read_as_it_is() -> None:
+    value = dumps({"type": "QUERY", "database": "d", "table": "t", "isDdl": True, "es": 1, "sql": "x"})
+
+    value = value.replace(b'"x"', rb'"\ufffd"')
+    (event,) = decode_message("ticdc-canal-json", Message("t", 0, 0, None, value), {})
+
+    assert isinstance(event, SchemaChange) and event.ddl == "\ufffd"

@@ -123,6 +123,17 @@ def test_a_default_of_an_old_release_in_an_old_image_costs_no_update(
     assert (found.op, found.before) == ("update", {"id": 1, "c": value})
 
 
+@pytest.mark.parametrize("type_", ["bit", "varbinary", "binary(4)"])
+def test_lost_bytes_of_a_binary_column_are_no_lost_text(type_: str) -> None:
+    wire = b'{"database":"d","table":"t","pkNames":["id"],"type":"INSERT","mysqlType":{"id":"int","c":"%s"},'
+    value = wire % type_.encode() + rb'"data":[{"id":"1","c":"\ufffd"}]}'
+
+    (found,) = decode_message("ticdc-canal-json", Message("t", 0, 0, None, value), {})
+
+    assert isinstance(found, RowChange)
+    assert found.after == {"id": 1, "c": {"text": "\ufffd"}}
+
+
 def test_a_key_whose_bytes_are_lost_names_no_row() -> None:
     found = event(mysqlType={"id": "binary"}, sqlType={"id": 1}, data=[{"id": "\ufffd"}])
 
