@@ -447,17 +447,17 @@ def test_messages_that_landed_below_after_silver_had_looked_for_them(
     first, late, *others = shop.feed.messages
     shop.sent([first, *others])
     shop.run()
-    append = Lake.append
+    save = Lake._save
 
-    def dies(lake: Lake, frame: Any, layer: str, *more: Any, **options: Any) -> None:
+    def dies(lake: Lake, write: Any, layer: str, name: str) -> None:
         if layer == "bronze":
             monkeypatch.undo()
             shop.run("silver")  # beside this run, which has said what is about to land
-            append(lake, frame, layer, *more, **options)
+            save(lake, write, layer, name)
             raise MemoryError
-        append(lake, frame, layer, *more, **options)
+        save(lake, write, layer, name)
 
-    monkeypatch.setattr(Lake, "append", dies)
+    monkeypatch.setattr(Lake, "_save", dies)
     shop.sent([first, late, *others])
     with pytest.raises(MemoryError):
         shop.run("bronze")
