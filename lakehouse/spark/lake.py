@@ -175,11 +175,9 @@ class Lake:
         """Append; with `txn` (application id, growing version) an append whose version is not above the
         last one of its id is nothing.
         """
-        self._save(partial(self._append, frame, layer, name, txn, options), layer, name)
+        self._save(partial(self._append, frame, layer, name, txn, **options), layer, name)
 
-    def _append(
-        self, frame: DataFrame, layer: str, name: str, txn: Txn | None, options: Mapping[str, Any]
-    ) -> None:
+    def _append(self, frame: DataFrame, layer: str, name: str, txn: Txn | None, **options: Any) -> None:
         if layer in ("ops", "silver") and self.folder(frame.sparkSession, layer, name) is not None:
             options = {CHECKPOINTS: str(COMMITS), **options}
         writer = frame.write.format("delta").mode("append")
@@ -190,11 +188,11 @@ class Lake:
     def append_rows(
         self,
         spark: SparkSession,
-        rows: Sequence[Mapping[str, Any]],
-        schema: StructType,
         layer: str,
         name: str,
+        rows: Sequence[Mapping[str, Any]],
         *,
+        schema: StructType,
         txn: Txn | None = None,
         mark: str | None = None,
         properties: Mapping[str, str] | None = None,
@@ -209,7 +207,7 @@ class Lake:
 
         def write() -> None:
             if folder is None or not append_plain(folder, table, txn, mark):
-                self._append(spark.createDataFrame(table, schema).coalesce(1), layer, name, txn, options)
+                self._append(spark.createDataFrame(table, schema).coalesce(1), layer, name, txn, **options)
 
         self._save(write, layer, name)
 

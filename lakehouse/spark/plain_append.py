@@ -167,8 +167,8 @@ def _checksum(
 
 
 def _statistics(rows: pa.Table, told: str | None) -> dict[str, Any]:
-    """What Delta's readers skip files by: of the columns that the table's property names, or of all that lie
-    at the top, how many are NULL, and of whole numbers and short texts the lowest and the highest.
+    """What Delta's readers skip files by: of the columns that the table's property names, or of all, how many
+    are NULL, and of whole numbers and short texts the lowest and the highest.
     """
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
@@ -183,14 +183,20 @@ def _statistics(rows: pa.Table, told: str | None) -> dict[str, Any]:
 
 
 def _indexed(rows: pa.Table, told: str | None) -> Iterator[tuple[list[str], pa.ChunkedArray]]:
-    paths = rows.column_names if told is None else [one.replace("`", "").strip() for one in told.split(",")]
-    for path in paths:
-        names = [path] if told is None else path.split(".")
-        column = rows.column(names[0])
-        for name in names[1:]:
-            column = pc.struct_field(column, name)
-        if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
-            yield names, column
+    asked = None if told is None else {one.replace("`", "").strip() for one in told.split(",")}
+    for name in rows.column_names:
+        for path, column in _leaves([name], rows.column(name)):
+            if asked is None or ".".join(path) in asked:
+                yield path, column
+
+
+def _leaves(path: list[str], column: pa.ChunkedArray) -> Iterator[tuple[list[str], pa.ChunkedArray]]:
+    """The whole numbers and texts of a column, which may be a struct."""
+    if pa.types.is_struct(column.type):
+        for field in column.type:
+            yield from _leaves([*path, field.name], pc.struct_field(column, field.name))
+    elif pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+        yield path, column
 
 
 def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:

@@ -53,7 +53,9 @@ def test_appends_in_turn(spark: Any, tmp_path: Path, seed: int) -> None:
             lake.append(frame, "ops", "t", txn, **EACH_TEN)
         else:
             before = engines(folder)
-            lake.append_rows(spark, rows, FLAT, "ops", "t", txn=txn, mark=f"m{number}", properties=EACH_TEN)
+            lake.append_rows(
+                spark, "ops", "t", rows, schema=FLAT, txn=txn, mark=f"m{number}", properties=EACH_TEN
+            )
             new = engines(folder)[len(before) :]
             own += any(one.startswith("lakehouse/") for one in new)
         if not is_skipped:
@@ -85,7 +87,7 @@ def engines(folder: Path) -> list[str]:
 def test_the_checksum_file_is_the_one_that_delta_makes(spark: Any, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     for number in range(4):
-        lake.append_rows(spark, [{"id": number}], FLAT, "ops", "t", txn=("app", number))
+        lake.append_rows(spark, "ops", "t", [{"id": number}], schema=FLAT, txn=("app", number))
     folder = tmp_path / "ops/t"
     assert [one.startswith("lakehouse/") for one in engines(folder)] == [False, True, True, True]
     file = folder / "_delta_log/00000000000000000003.crc"
@@ -114,7 +116,7 @@ def test_silver_has_the_statistics_that_its_readers_look_for(spark: Any, tmp_pat
             "batch": number,
         }
         lake.append_rows(
-            spark, [change], schema, "silver", "s", txn=("a", number), properties=PROPERTIES["changes"]
+            spark, "silver", "s", [change], schema=schema, txn=("a", number), properties=PROPERTIES["changes"]
         )
     files = sorted((tmp_path / "silver/s/_delta_log").glob("*.json"))
     told = [
@@ -136,6 +138,20 @@ def test_silver_has_the_statistics_that_its_readers_look_for(spark: Any, tmp_pat
     assert told[0]["minValues"].keys() == told[1]["minValues"].keys()
     assert told[0]["nullCount"].keys() == told[1]["nullCount"].keys()
     assert lake.read(spark, "silver", "s").where("`table` = 't1' AND position.p1 >= 1").count() == 1
+
+
+def test_statistics_of_a_table_without_the_property_are_of_all_columns(spark: Any, tmp_path: Path) -> None:
+    """Silver of an older lake."""
+    schema = silver_schema("watermarks")
+    mark = {"partition": 3, "position": dict.fromkeys(schema["position"].dataType.names, 7)}
+    lake = Lake(str(tmp_path))
+    for _ in range(2):
+        lake.append_rows(spark, "silver", "w", [mark], schema=schema)
+    assert engines(tmp_path / "silver/w")[1].startswith("lakehouse/")
+    text = (tmp_path / "silver/w/_delta_log/00000000000000000001.json").read_text()
+    stats = json.loads(json.loads(text.splitlines()[-1])["add"]["stats"])
+    assert stats["minValues"]["partition"] == 3 and stats["maxValues"]["position"]["p1"] == 7
+    assert stats["nullCount"]["topic"] == 1
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def append_whole(context: RunContext, rows: list[dict[str, Any]]) -> None:
     """
     folder, mark = context.lake.folder(context.spark, "bronze", context.source), uuid.uuid4().hex
     before = -1 if folder is None else next((one.version for one in newest_commits(folder)), -1)
-    context.lake.append_rows(context.spark, rows, BRONZE_SCHEMA, "bronze", context.source, mark=mark)
+    context.lake.append_rows(context.spark, "bronze", context.source, rows, schema=BRONZE_SCHEMA, mark=mark)
     if folder is None:
         return
     new = takewhile(lambda one: one.version > before, newest_commits(folder))

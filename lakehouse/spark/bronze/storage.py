@@ -221,7 +221,7 @@ def append(context: RunContext, files: list[tuple[FileInfo, bytes]], offset: int
         }
         for number, (info, data) in enumerate(files)
     ]
-    context.lake.append_rows(context.spark, rows, BRONZE_SCHEMA, "bronze", context.source)
+    context.lake.append_rows(context.spark, "bronze", context.source, rows, schema=BRONZE_SCHEMA)
 
 
 def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progress) -> None:

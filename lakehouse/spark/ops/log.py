@@ -205,7 +205,7 @@ class OpsLog:
         rows = [{"seq": one.seq, "kind": one.kind, "at": one.at, "body": one.text} for one in logged]
         commit, txn = uuid.uuid4().hex, (f"log:{self.table}", logged[0].seq)
         try:
-            self.lake.append_rows(self.spark, rows, SCHEMA, "ops", self.table, txn=txn, mark=commit)
+            self.lake.append_rows(self.spark, "ops", self.table, rows, schema=SCHEMA, txn=txn, mark=commit)
         except Exception as error:
             # somebody else appends at this moment, or makes the table: Delta's error, which each kind of
             # session shows in its way

@@ -149,7 +149,7 @@ class Gates:
             place = position_struct(watermark)
             now = int(time.time() * 1000)
             rows = [{**row, "at": now, "batch": self.batch, "watermark": place} for row in verdict.results]
-            self.lake.append_rows(self.spark, rows, RESULTS, "ops", f"{self.source}_quality")
+            self.lake.append_rows(self.spark, "ops", f"{self.source}_quality", rows, schema=RESULTS)
 
     def _write_rejected(self, verdict: Verdict) -> None:
         """MERGE, so that a run that is repeated after a crash adds nothing; a table that was folded whole

@@ -303,10 +303,10 @@ def append_rows(log: OpsLog, feed: SilverSettings, plan: Planned, *, name: str, 
         return
     log.lake.append_rows(
         log.spark,
-        [_silver_row(feed, plan.batch, name, event) for event in events],
-        silver_schema(name),
         "silver",
         f"{feed.name}_{name}",
+        [_silver_row(feed, plan.batch, name, event) for event in events],
+        schema=silver_schema(name),
         txn=transaction_of(feed.name, plan, name),
         properties=PROPERTIES.get(name),
     )

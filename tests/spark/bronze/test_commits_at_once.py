@@ -25,7 +25,7 @@ class Folder:
     def folder(self, *_: Any) -> Path:
         return self.log.parent
 
-    def append_rows(self, *_: Any, mark: str) -> None:
+    def append_rows(self, *_: Any, schema: Any, mark: str) -> None:
         self.commit(1, userMetadata=mark)
         if self.kind != "ours":
             self.commit(2 if self.kind == "theirs behind it" else 1)
