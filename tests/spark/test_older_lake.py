@@ -82,7 +82,11 @@ def operator(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ope
 
 
 def expected(name: str) -> Any:
-    return json.loads((DATA / f"{name}.json").read_text())
+    """What that commit showed, which gave a watermark of the whole source a partition -1 that holds it."""
+    told = json.loads((DATA / f"{name}.json").read_text())
+    for source in told["status"]:
+        source["held_by"] = None if source["held_by"] == "/-1" else source["held_by"]
+    return told
 
 
 def as_expected(shown: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
