@@ -22,13 +22,14 @@ _CHECKPOINT_COLUMNS = [
     "add.path",
     "add.size",
     "add.stats",
+    "add.deletionVector",
     "protocol.minReaderVersion",
     "metaData.partitionColumns",
 ]
 # the largest table that is read here, in bytes of its files
 SMALL = 8 * 1024 * 1024
 # a file that is gone, half there, or not as the format has it
-_UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
+UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 
 
 Above = tuple[str, int]  # a column, and a number above which its values are asked for
@@ -77,7 +78,7 @@ def small_table(table: Path, columns: Sequence[str], above: Above | None = None)
     written or cleaned up at this moment.
     """
     try:
-        files = _live_files(table)
+        files = live_files(table, plain=True)
         if not files or sum(one["size"] for one in files.values()) > SMALL:
             return None
         read = [file for file, one in files.items() if above is None or _reaches(one, above)]
@@ -85,7 +86,7 @@ def small_table(table: Path, columns: Sequence[str], above: Above | None = None)
         found = [pq.ParquetFile(table / file).read(columns).select(columns) for file in read or [*files][-1:]]
         rows = pa.concat_tables(found).replace_schema_metadata()
         return rows if above is None else rows.filter(pc.field(above[0]) > above[1])
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 
@@ -101,15 +102,16 @@ def row_count(table: Path, version: int | None = None) -> int | None:
     None where only Delta can tell it.
     """
     try:
-        files = _live_files(table, version)
+        files = live_files(table, version, plain=True)
         return None if not files else sum(json.loads(one["stats"])["numRecords"] for one in files.values())
-    except (*_UNREADABLE, TypeError):  # a file without statistics
+    except (*UNREADABLE, TypeError):  # a file without statistics
         return None
 
 
-def _live_files(table: Path, version: int | None = None) -> dict[str, Any] | None:
+def live_files(table: Path, version: int | None = None, *, plain: bool = False) -> dict[str, Any] | None:
     """The files of a version, each with its action: of the newest checkpoint up to it, and what the commits
-    behind that did.
+    behind that did. None where only Delta can tell them; with `plain` of each table that needs a newer
+    reader.
     """
     folder, names = table / "_delta_log", _names_in(table)
     commits, checkpoints = (
@@ -125,17 +127,17 @@ def _live_files(table: Path, version: int | None = None) -> dict[str, Any] | Non
     for number in behind:
         text = (folder / f"{number:020d}.json").read_text(encoding="utf-8")
         actions += map(json.loads, filter(None, text.split("\n")))
-    return _replayed(actions)
+    return _replayed(actions, plain=plain)
 
 
-def _replayed(actions: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """The files that are there after some actions; None of a table that is not plain."""
+def _replayed(actions: Iterable[dict[str, Any]], *, plain: bool) -> dict[str, Any] | None:
+    """The files that are there after some actions; None of a table that is partitioned, or not plain."""
     files: dict[str, Any] = {}
-    is_plain = False
+    is_plain = not plain
     for action in actions:
         protocol, metadata = action.get("protocol"), action.get("metaData")
         if protocol is not None:
-            is_plain = protocol["minReaderVersion"] == 1
+            is_plain = not plain or protocol["minReaderVersion"] == 1
         if metadata is not None and metadata["partitionColumns"]:
             return None
         if (added := action.get("add")) is not None:

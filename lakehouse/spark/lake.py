@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from lakehouse.ops.file_lock import commit_lock, is_remote
 from lakehouse.spark.commit_files import Above, row_count, small_table
 from lakehouse.spark.plain_append import append_plain
+from lakehouse.spark.plain_merge import Done, Wanted, merge_plain
 from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
@@ -223,6 +224,16 @@ class Lake:
             if is_there or not self.exists(spark, "ops", name):
                 raise
             self.append(frame, "ops", name)
+
+    def merge_rows(self, spark: SparkSession, name: str, wanted: Wanted) -> Done | None:
+        """Merge the driver's rows by key into a gold table without Spark; None where nothing was done, and a
+        MERGE has to do it (lakehouse/spark/plain_merge.py).
+        """
+        folder = self.folder(spark, "gold", name)
+        if folder is None:
+            return None
+        with self.committing("gold", name):
+            return merge_plain(folder, wanted)
 
     def overwrite(
         self,

@@ -13,7 +13,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,11 +41,11 @@ _MEMBERS = {
     "metadata",
     "protocol",
 }
-_INDEXED, _INTERVAL = "delta.dataSkippingStatsColumns", "delta.checkpointInterval"
-# properties that ask nothing else of an append
-_PROPERTIES = {
+_INDEXED, INTERVAL = "delta.dataSkippingStatsColumns", "delta.checkpointInterval"
+# properties that ask nothing else of a writer
+PROPERTIES = {
     _INDEXED,
-    _INTERVAL,
+    INTERVAL,
     "delta.appendOnly",
     "delta.logRetentionDuration",
     "delta.deletedFileRetentionDuration",
@@ -56,8 +56,8 @@ _MOST_TRANSACTIONS = 100
 _LONGEST = 32
 
 
-class _Version(NamedTuple):
-    """The newest version of a plain table, and what its checksum file tells."""
+class Version(NamedTuple):
+    """The newest version of a table, and what its checksum file tells."""
 
     number: int
     told: dict[str, Any]
@@ -77,31 +77,50 @@ def append_plain(table: Path, rows: pa.Table, txn: Txn | None = None, mark: str 
     version is above the last one of its application id, as Delta does. Whoever may commit to the table at the
     same time is kept out by the caller. False where nothing was done, and Delta has to do it.
     """
-    newest = _newest(table)
-    if newest is None or (newest.number + 1) % int(newest.properties.get(_INTERVAL, 10)) == 0:
+    newest = newest_version(table)
+    if newest is None or newest.told["protocol"] != _PROTOCOL or not newest.properties.keys() <= PROPERTIES:
         return False
     if not _is_schema(newest, rows.schema):
         return False
     if txn is not None and newest.appended(txn[0]) >= txn[1]:
         return True
-    now = int(time.time() * 1000)
+    moved = [] if txn is None else [{"appId": txn[0], "version": txn[1]}]
+    info = {
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+        "isBlindAppend": True,
+        "operationMetrics": {"numFiles": "1", "numOutputRows": str(rows.num_rows)},
+        **({} if mark is None else {"userMetadata": mark}),
+    }
+    return commit(table, newest, info, rows, moved=moved)
+
+
+def commit(
+    table: Path,
+    newest: Version,
+    info: dict[str, Any],
+    rows: pa.Table | None,
+    *,
+    moved: Sequence[dict[str, Any]] = (),
+    removed: Sequence[dict[str, Any]] = (),
+) -> bool:
+    """Make the version behind the newest one: with a file of `rows`, whose columns have the names that files
+    have, with transactions that have moved on, and without the files that are removed. False where it was not
+    made.
+    """
+    now, txn_id = int(time.time() * 1000), str(uuid.uuid4())
     name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+    told = {"timestamp": now, **info, "readVersion": newest.number, "isolationLevel": "Serializable"}
+    told |= {"engineInfo": f"lakehouse/{__version__}", "txnId": txn_id}
+    moved = [{**one, "lastUpdated": now} for one in moved]
     try:
-        pq.write_table(rows, table / name, compression="snappy")
-        add = {
-            "path": name,
-            "partitionValues": {},
-            "size": (table / name).stat().st_size,
-            "modificationTime": now,
-            "dataChange": True,
-            "stats": json.dumps(_statistics(rows, newest.properties.get(_INDEXED)), ensure_ascii=False),
-        }
-        moved = [] if txn is None else [{"appId": txn[0], "version": txn[1], "lastUpdated": now}]
-        info = _commit_info(newest, add, rows.num_rows, mark)
-        actions = [{"commitInfo": info}, *({"txn": one} for one in moved), {"add": add}]
+        added = [] if rows is None else [_file(table, name, rows, newest.properties.get(_INDEXED), at=now)]
+        actions = [{"commitInfo": told}, *({"txn": one} for one in moved), *({"add": one} for one in added)]
+        actions += [{"remove": _removal(one, now)} for one in removed]
         if _put(_log_file(table, newest.number + 1, "json"), actions):
             # where this fails, Delta makes the next commit
-            _put(_log_file(table, newest.number + 1, "crc"), [_checksum(newest, add, moved, info["txnId"])])
+            after = _checksum(newest, added, moved, removed)
+            _put(_log_file(table, newest.number + 1, "crc"), [{**after, "txnId": txn_id}])
             return True
     except OSError:  # a full disk, a file system without links: Delta's own error is the one to show
         pass
@@ -110,58 +129,66 @@ def append_plain(table: Path, rows: pa.Table, txn: Txn | None = None, mark: str 
     return False
 
 
-def _newest(table: Path) -> _Version | None:
-    """The newest version; None of a table that is not plain, or whose newest version has no checksum file."""
+def _file(table: Path, name: str, rows: pa.Table, indexed: str | None, *, at: int) -> dict[str, Any]:
+    """Write a file; returns what its commit says of it."""
+    pq.write_table(rows, table / name, compression="snappy", store_decimal_as_integer=True)
+    return {
+        "path": name,
+        "partitionValues": {},
+        "size": (table / name).stat().st_size,
+        "modificationTime": at,
+        "dataChange": True,
+        "stats": json.dumps(_statistics(rows, indexed), ensure_ascii=False),
+    }
+
+
+def _removal(added: dict[str, Any], at: int) -> dict[str, Any]:
+    told = {"path": added["path"], "deletionTimestamp": at, "dataChange": True}
+    return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": added["size"]}
+
+
+def newest_version(table: Path) -> Version | None:
+    """The newest version; None where its checksum file does not tell all of it, or Delta is to make the next
+    one, with a checkpoint.
+    """
     try:
         names = [entry.name for entry in os.scandir(table / "_delta_log")]
         number = max(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
         told = json.loads(_log_file(table, number, "crc").read_text(encoding="utf-8"))
-        is_plain = (
+        is_whole = (
             set(told) <= _MEMBERS
-            and told["protocol"] == _PROTOCOL
             and not told["domainMetadata"]
             and not told["metadata"]["partitionColumns"]
-            and told["metadata"].get("configuration", {}).keys() <= _PROPERTIES
             and len(told["setTransactions"]) < _MOST_TRANSACTIONS
         )
-        return _Version(number, told) if is_plain else None
+        newest = Version(number, told)
+        is_next = (number + 1) % int(newest.properties.get(INTERVAL, 10)) != 0
+        return newest if is_whole and is_next else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # no table, a log that is being cleaned up, a file that is half there or lacks what it may lack
         return None
 
 
-def _is_schema(newest: _Version, given: pa.Schema) -> bool:
+def _is_schema(newest: Version, given: pa.Schema) -> bool:
     """Whether the table has these columns, all of which may be NULL."""
     schema = StructType.fromJson(json.loads(newest.told["metadata"]["schemaString"]))
     is_plain = all(field.nullable and not field.metadata for field in schema.fields)
     return is_plain and to_arrow_schema(schema).equals(given)
 
 
-def _commit_info(newest: _Version, add: dict[str, Any], rows: int, mark: str | None) -> dict[str, Any]:
-    return {
-        "timestamp": add["modificationTime"],
-        "operation": "WRITE",
-        "operationParameters": {"mode": "Append", "partitionBy": "[]"},
-        "readVersion": newest.number,
-        "isolationLevel": "Serializable",
-        "isBlindAppend": True,
-        "operationMetrics": {"numFiles": "1", "numOutputRows": str(rows), "numOutputBytes": str(add["size"])},
-        **({} if mark is None else {"userMetadata": mark}),
-        "engineInfo": f"lakehouse/{__version__}",
-        "txnId": str(uuid.uuid4()),
-    }
-
-
 def _checksum(
-    newest: _Version, add: dict[str, Any], moved: list[dict[str, Any]], txn_id: str
+    newest: Version,
+    added: Sequence[dict[str, Any]],
+    moved: Sequence[dict[str, Any]],
+    removed: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
     ids = {one["appId"] for one in moved}
     others = [one for one in newest.told["setTransactions"] if one["appId"] not in ids]
+    size = sum(one["size"] for one in added) - sum(one["size"] for one in removed)
     return {
         **newest.told,
-        "txnId": txn_id,
-        "tableSizeBytes": newest.told["tableSizeBytes"] + add["size"],
-        "numFiles": newest.told["numFiles"] + 1,
+        "tableSizeBytes": newest.told["tableSizeBytes"] + size,
+        "numFiles": newest.told["numFiles"] + len(added) - len(removed),
         "setTransactions": [*others, *moved],
     }
 

@@ -16,6 +16,7 @@ from typing import Any
 from lakehouse.ops.records.record import Record
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.plain_merge import Wanted
 
 COMMITS = ("RESTORE", "MERGE", "ALTER", "CREATE", "DELETE", "UPDATE", "INSERT")
 Picks = Callable[[str], bool]
@@ -56,7 +57,7 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
     statements.
     """
     writes = Writes(dies, after)
-    save, sql, add = Lake._save, session.sql, OpsLog.add_all
+    save, sql, add, merge = Lake._save, session.sql, OpsLog.add_all, Lake.merge_rows
     kind = threading.local()
 
     def named_save(self: Lake, write: Callable[[], None], layer: str, name: str) -> None:
@@ -70,6 +71,9 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
         table = "/".join(query.partition("`")[2].partition("`")[0].split("/")[-2:])
         return writes.around(f"{verb} {table}", lambda: sql(self, query, *arguments, **named))
 
+    def named_merge(self: Lake, spark: Any, name: str, wanted: Wanted) -> Any:
+        return writes.around(f"MERGE gold/{name}", lambda: merge(self, spark, name, wanted))
+
     def named_add(self: OpsLog, records: Sequence[Record]) -> int:
         waiting = [one.kind for one in self.records[len(self.records) - self.waiting :]]
         kind.now = "+".join([*waiting, *(record.kind for record in records)])
@@ -79,10 +83,12 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
             kind.now = None
 
     Lake._save, session.sql, OpsLog.add_all = named_save, named_sql, named_add  # type: ignore[method-assign, assignment]
+    Lake.merge_rows = named_merge  # type: ignore[method-assign]
     try:
         yield writes
     finally:
         Lake._save, session.sql, OpsLog.add_all = save, sql, add  # type: ignore[method-assign]
+        Lake.merge_rows = merge  # type: ignore[method-assign]
 
 
 def config_of(bootstrap: str, topic: str) -> Any:

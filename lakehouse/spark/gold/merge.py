@@ -18,6 +18,7 @@ from lakehouse.gold.columns import RAW, GoldColumn, Typed, type_rows
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import POSITION, canonical_rows
+from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import position_sql
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.typed_rows import OP
@@ -30,6 +31,7 @@ from lakehouse.spark.gold.layout import (
     with_computed,
 )
 from lakehouse.spark.lake import Lake, literal, quote
+from lakehouse.spark.plain_merge import Wanted
 from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 
 # set at creation: none of them can be added later without an upgrade of the table
@@ -57,15 +59,18 @@ def typed_frame(
     spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: list[str] | None = None
 ) -> DataFrame:
     """Typed rows as a DataFrame in gold's column order, companions last."""
-    fields = [
-        StructField(column.name, data_type(column.spark), True, metadata_of(column)) for column in columns
-    ]
-    fields += [StructField(name, data_type("STRING")) for name in typed.raw]
-    values = [*typed.columns.values(), *typed.raw.values()]
+    fields, values = _fields_of(typed, columns), [*typed.columns.values(), *typed.raw.values()]
     if ops is not None:
         fields.append(StructField(OP, data_type("STRING")))
         values.append(ops)
     return arrow_frame(spark, StructType(fields), values)
+
+
+def _fields_of(typed: Typed, columns: list[GoldColumn]) -> list[StructField]:
+    fields = [
+        StructField(column.name, data_type(column.spark), True, metadata_of(column)) for column in columns
+    ]
+    return fields + [StructField(name, data_type("STRING")) for name in typed.raw]
 
 
 def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
@@ -125,6 +130,29 @@ def replace_frame(
         set_property(spark, lake, table, CHANGE_FEED, wanted=True)
     commit = commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0]
     return Merged(commit.version, written=commit.written)
+
+
+def merge_here(
+    spark: SparkSession,
+    lake: Lake,
+    table: str,
+    typed: Typed,
+    *,
+    deleted: list[bool],
+    columns: list[GoldColumn],
+    keys: list[GoldColumn],
+) -> Merged | None:
+    """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a small
+    table on this machine's own disk, without Spark; None where nothing was done, and that has to do it.
+    """
+    schema = to_arrow_schema(StructType(_fields_of(typed, columns))).remove_metadata()
+    values = [*typed.columns.values(), *typed.raw.values()]
+    rows = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
+    names = [name for key in keys for name in (key.name, key.companion)]
+    done = lake.merge_rows(
+        spark, table, Wanted(pa.table(rows, schema=schema), deleted, names, limits.GOLD_MERGE_BYTES)
+    )
+    return None if done is None else Merged(done.version, done.matched, done.written)
 
 
 def merge_frame(

@@ -335,6 +335,17 @@ def frame_of(
     return merge.typed_frame(table.run.spark, typed, table.columns, words).coalesce(1)
 
 
+def merged_here(table: GoldTable, puts: list[Row], deletes: list[Row]) -> merge.Merged | None:
+    """Rows merged into gold without Spark; None where that can't be."""
+    if not (limits.GOLD_MERGE_BYTES and table.ids) or table.mode.word == "append" or table.options.computed:
+        return None
+    run, typed = table.run, type_rows([*puts, *deletes], table.columns)
+    deleted = [False] * len(puts) + [True] * len(deletes)
+    return merge.merge_here(
+        run.spark, run.lake, table.gold, typed, deleted=deleted, columns=table.columns, keys=table.keys
+    )
+
+
 def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:
     """The typed frame under gold's own names."""
     chosen = [

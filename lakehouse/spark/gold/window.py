@@ -29,6 +29,7 @@ from lakehouse.spark.gold.table import (
     fold_changes,
     frame_of,
     key_changes,
+    merged_here,
     named,
     refold,
 )
@@ -90,6 +91,8 @@ def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Positi
     """Write the outcomes of a table's shards, or of the table itself, in one commit."""
     table = outcomes[0][0]
     run, mode = table.run, table.mode
+    if len(outcomes) == 1 and (here := merged_here(table, *outcomes[0][1][:2])) is not None:
+        return here
     frames = [
         frame_of(shard, outcome.puts, outcome.deletes, ops=mode.word != "append")
         for shard, outcome in outcomes

@@ -1,0 +1,203 @@
+"""MERGE of the driver's rows into a small gold table on this machine's own disk, without Spark: Delta's takes
+half a CPU second or more, whatever the number of rows.
+
+Those files are read in which a row of a key lies, and are written anew as one, as Delta does without deletion
+vectors. Delta itself merges into tables that are not small, or use what is not known here, by keys whose
+equality Arrow does not know as Spark does, and where it makes a checkpoint. Format: PROTOCOL.md of
+delta-io/delta, "Column Mapping", "Type Widening", and those of lakehouse/spark/plain_append.py.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyspark
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.spark.commit_files import UNREADABLE, live_files
+from lakehouse.spark.plain_append import Version, commit, newest_version
+
+_FEATURES = {"timestampNtz", "typeWidening", "columnMapping", "invariants", "appendOnly"}
+# properties and their values that ask nothing else of a writer
+_PROPERTIES = {
+    "delta.enableDeletionVectors": {"false"},
+    "delta.enableTypeWidening": {"true"},
+    "delta.columnMapping.mode": {"name"},
+    "delta.columnMapping.maxColumnId": None,
+    "delta.checkpointInterval": None,
+    "delta.logRetentionDuration": None,
+    "delta.deletedFileRetentionDuration": None,
+}
+_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+_OF_COLUMNS = {_ID, _PHYSICAL, "comment", "delta.typeChanges"}
+# of these types Spark takes values for equal that are equal here, and no others
+_KEYS = (
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.StringType,
+    T.BinaryType,
+    T.DateType,
+    T.DecimalType,
+    T.TimestampNTZType,
+)
+# Spark takes dates of files that say nothing for those of another calendar
+_WRITER = {"org.apache.spark.version": pyspark.__version__}
+
+
+class Wanted(NamedTuple):
+    """Rows to put and to delete, in columns of gold's names and types; whether each is to be deleted; the
+    columns that make a row's key, of which the table may lack companions; and how many bytes the table's
+    files may have.
+    """
+
+    rows: pa.Table
+    deleted: list[bool]
+    keys: Sequence[str]
+    most: int
+
+
+class Done(NamedTuple):
+    """The version that was made, how many of the rows the table had before, and how many were put."""
+
+    version: int
+    matched: int
+    written: int
+
+
+class _Kept(NamedTuple):
+    """A file's rows that are no key's, under gold's names; None where it has none of a key, and stays."""
+
+    rows: pa.Table | None
+    met: list[Any]
+
+
+def merge_plain(table: Path, wanted: Wanted) -> Done | None:
+    """Merge rows by key into the table in a folder: a row of the key is replaced or deleted, others are
+    added. None where nothing was done, and Delta has to do it.
+    """
+    newest = newest_version(table)
+    if newest is None or not _is_known(newest) or newest.told["tableSizeBytes"] > wanted.most:
+        return None
+    fields = T.StructType.fromJson(json.loads(newest.told["metadata"]["schemaString"])).fields
+    schema = to_arrow_schema(T.StructType(fields)).remove_metadata()
+    keys = [field.name for field in fields if field.name in wanted.keys]
+    if not _is_fitting(fields, schema, wanted):
+        return None
+    rows = pa.table([_column(wanted.rows, field) for field in schema], schema=schema)
+    asked = _keys_of(rows, keys)
+    if len(set(asked)) < len(asked):
+        return None
+    try:
+        files = live_files(table, newest.number)
+        if files is None or any(one.get("deletionVector") for one in files.values()):
+            return None
+        kept = {path: _kept(table / path, schema, fields, keys=keys, asked=set(asked)) for path in files}
+    except UNREADABLE:
+        return None
+    met = Counter(key for one in kept.values() for key in one.met)
+    if any(number > 1 for number in met.values()):
+        return None
+    put = rows.filter(pa.array([not gone for gone in wanted.deleted]))
+    touched = [path for path, one in kept.items() if one.rows is not None]
+    if not touched and not put.num_rows:
+        return Done(newest.number, 0, 0)
+    written = pa.concat_tables([*(one.rows for path, one in kept.items() if one.rows is not None), put])
+    info = _info(met, asked, wanted.deleted, copied=written.num_rows - put.num_rows)
+    new = _physical(written, fields) if written.num_rows else None
+    if not commit(table, newest, info, new, removed=[files[path] for path in touched]):
+        return None
+    return Done(newest.number + 1, len(met), put.num_rows)
+
+
+def _is_known(newest: Version) -> bool:
+    """Whether nothing of the table asks for what is not done here."""
+    protocol = newest.told["protocol"]
+    features = {*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())}
+    properties = newest.properties
+    return (
+        (protocol["minReaderVersion"], protocol["minWriterVersion"]) == (3, 7)
+        and features <= _FEATURES
+        and "columnMapping" in features
+        and properties.get("delta.columnMapping.mode") == "name"
+        and all(
+            name in _PROPERTIES and ((known := _PROPERTIES[name]) is None or value in known)
+            for name, value in properties.items()
+        )
+    )
+
+
+def _is_fitting(fields: list[T.StructField], schema: pa.Schema, wanted: Wanted) -> bool:
+    """Whether the table has the columns of the rows, and its keys can be compared here."""
+    types = {field.name: field.type for field in schema}
+    return (
+        all(field.nullable and field.metadata.keys() <= _OF_COLUMNS for field in fields)
+        and all(_PHYSICAL in field.metadata and _ID in field.metadata for field in fields)
+        and all(types.get(field.name) == field.type for field in wanted.rows.schema)
+        and all(isinstance(field.dataType, _KEYS) for field in fields if field.name in wanted.keys)
+        and any(field.name in wanted.keys for field in fields)
+    )
+
+
+def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    """The rows' column, or NULLs where they do not have it."""
+    has_it = field.name in rows.column_names
+    return rows.column(field.name) if has_it else pa.nulls(rows.num_rows, field.type)
+
+
+def _keys_of(rows: pa.Table, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(rows.column(name).to_pylist() for name in keys), strict=True))
+
+
+def _kept(
+    file: Path, schema: pa.Schema, fields: list[T.StructField], *, keys: list[str], asked: set[Any]
+) -> _Kept:
+    """What a file keeps. A column that came behind it is NULL in it, and one that was widened is narrower."""
+    read = pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read()
+    held = set(read.column_names)
+    logical = {
+        field.name: read.column(field.metadata[_PHYSICAL]).cast(schema.field(field.name).type)
+        if field.metadata[_PHYSICAL] in held
+        else pa.nulls(read.num_rows, schema.field(field.name).type)
+        for field in fields
+    }
+    rows = pa.table(list(logical.values()), schema=schema)
+    found = _keys_of(rows, keys)
+    met = [key for key in found if key in asked]
+    return _Kept(rows.filter(pa.array([key not in asked for key in found])) if met else None, met)
+
+
+def _physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
+    """The rows under the names that files have, with the columns' ids."""
+    named = [
+        pa.field(
+            field.metadata[_PHYSICAL], column.type, metadata={"PARQUET:field_id": str(field.metadata[_ID])}
+        )
+        for field, column in zip(fields, rows.schema, strict=True)
+    ]
+    return pa.table(rows.columns, schema=pa.schema(named, metadata=_WRITER))
+
+
+def _info(met: Counter[Any], asked: list[Any], deleted: list[bool], *, copied: int) -> dict[str, Any]:
+    put = [key for key, gone in zip(asked, deleted, strict=True) if not gone]
+    updated = sum(key in met for key in put)
+    told = {
+        "numTargetRowsInserted": len(put) - updated,
+        "numTargetRowsUpdated": updated,
+        "numTargetRowsDeleted": len(met) - updated,
+        "numTargetRowsCopied": copied,
+        "numOutputRows": len(put) + copied,
+        "numSourceRows": len(asked),
+    }
+    return {
+        "operation": "MERGE",
+        "operationParameters": {},
+        "isBlindAppend": False,
+        "operationMetrics": {name: str(number) for name, number in told.items()},
+    }

@@ -1,0 +1,160 @@
+"""MERGE without Spark, held to Delta's own: the same batches merged into two tables leave the same rows, and
+both say the same of them. And what is left to Delta.
+"""
+
+import datetime as dt
+import json
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.gold.columns import GoldColumn, Typed, gold_columns
+from lakehouse.gold.options import PLAIN
+from lakehouse.spark import limits
+from lakehouse.spark.gold.merge import PROPERTIES, merge_frame, merge_here, replace_frame, typed_frame
+from lakehouse.spark.lake import Lake
+from tests.support.feeds import TiCDC
+
+CREATE = """CREATE TABLE t (id INT, part VARCHAR(9), b VARBINARY(9), d DATE, n DECIMAL(10,2), small TINYINT,
+`a.b` BIGINT, `un``s` BIGINT UNSIGNED, deep DECIMAL(38,10), f FLOAT, g DOUBLE, w TEXT, x BLOB, day DATE,
+at DATETIME(6), ts TIMESTAMP(3), v VECTOR(2), j JSON, e ENUM('x','y'), PRIMARY KEY ({}))"""
+VALUES: dict[str, list[Any]] = {
+    "TINYINT": [-128, 0, 127],
+    "SMALLINT": [-32768, 7],
+    "INT": [-(2**31), 0, 1, 2**31 - 1],
+    "BIGINT": [-(2**63), 0, 2**63 - 1],
+    "FLOAT": [0.0, -0.0, 1.5, float("inf"), float("nan")],
+    "DOUBLE": [0.0, -0.0, 1e300, float("nan")],
+    "STRING": ["", "x", "ü\U0001f600", "a\x00b", "y" * 99, 'q"\\\n'],
+    "BINARY": [b"", b"\x00\xff", b"z" * 50],
+    "DATE": [dt.date(1, 1, 1), dt.date(1582, 10, 10), dt.date(2026, 2, 28), dt.date(9999, 12, 31)],
+    "TIMESTAMP_NTZ": [
+        dt.datetime(1, 1, 1),
+        dt.datetime(1582, 10, 10, 1),
+        dt.datetime(9999, 12, 31, 23, 59, 59, 999999),
+    ],
+    "TIMESTAMP": [
+        dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC),
+        dt.datetime(2038, 1, 19, 3, tzinfo=dt.UTC),
+    ],
+    "ARRAY<FLOAT>": [[], [1.5, -0.0], [float("inf")]],
+}
+pytestmark = pytest.mark.usefixtures("merges_here")
+KEYS = ("id", "part, id", "b", "d, id", "n", "`un``s`", "at, id")
+
+
+@pytest.fixture
+def merges_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "GOLD_MERGE_BYTES", 4 * limits.MIB)
+
+
+def pool(column: GoldColumn) -> list[Any]:
+    if column.spark.startswith("DECIMAL"):
+        scale = int(column.spark.partition(",")[2].strip(" )") or 0)
+        return [Decimal(one).scaleb(-scale) for one in (-12345, 0, 7, 99999999)]
+    return VALUES[column.spark]
+
+
+def columns_of(key: str) -> tuple[list[GoldColumn], list[GoldColumn]]:
+    lineage = TiCDC().ddl(1, CREATE.format(key)).lineage()
+    schema = lineage.steps[0].schema
+    columns = gold_columns(schema, virtual=False)
+    return columns, [one for id_ in schema.primary_key for one in columns if one.column.id == id_]
+
+
+def batch(
+    chance: random.Random, columns: list[GoldColumn], keys: list[GoldColumn]
+) -> tuple[Typed, list[bool]]:
+    """Random rows of different keys, some of them to be deleted; a key may have a text beside it."""
+    found: dict[str, tuple[dict[str, Any], str | None]] = {}
+    companion = chance.random() < 0.3
+    for _ in range(chance.randint(1, 6)):
+        row = {one.name: chance.choice([None, *pool(one)]) for one in columns}
+        for key in keys:
+            row[key.name] = chance.choice(pool(key))
+        raw = chance.choice([None, "0000-00-00", "0000-01-00"]) if companion else None
+        if raw is not None:
+            row[keys[0].name] = None
+        found[repr([row[key.name] for key in keys] + [raw])] = (row, raw)
+    rows = list(found.values())
+    told = {keys[0].companion: [raw for _, raw in rows]} if companion else {}
+    typed = Typed({one.name: [row[one.name] for row, _ in rows] for one in columns}, told, len(rows))
+    return typed, [chance.random() < 0.3 for _ in rows]
+
+
+def shown(spark: Any, lake: Lake, table: str) -> list[str]:
+    rows = lake.read(spark, "gold", table).collect()
+    return sorted(json.dumps(one.asDict(), default=repr, sort_keys=True) for one in rows)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_merges_leave_what_those_of_delta_leave(spark: Any, tmp_path: Path, key: str) -> None:
+    chance, lake = random.Random(key), Lake(str(tmp_path))
+    columns, keys = columns_of(key)
+    assert all(len(pool(column)) > 1 for column in columns)
+    first, _ = batch(chance, columns, keys)
+    first = first if not first.raw else Typed(first.columns, {}, 0)
+    for name in ("theirs", "ours"):
+        replace_frame(spark, lake, name, typed_frame(spark, first, columns), create=True)
+    own = 0
+    for number in range(7):
+        typed, deleted = batch(chance, columns, keys)
+        frame = typed_frame(spark, typed, columns, ["delete" if gone else "put" for gone in deleted])
+        theirs = merge_frame(spark, lake, "theirs", frame, keys=keys, options=PLAIN, rows=9)
+        ours = merge_here(spark, lake, "ours", typed, deleted=deleted, columns=columns, keys=keys)
+        own += ours is not None
+        if ours is None:
+            # the first one that has texts beside a key, for which the table has no column, or a checkpoint
+            assert typed.raw or theirs.version in (9, 10)
+            ours = merge_frame(spark, lake, "ours", frame, keys=keys, options=PLAIN, rows=9)
+        assert (ours.matched, ours.written) == (theirs.matched, theirs.written)
+        assert shown(spark, lake, "ours") == shown(spark, lake, "theirs"), number
+        if number == 3:
+            for name in ("theirs", "ours"):
+                spark.sql(f"ALTER TABLE {lake.ref('gold', name)} ALTER COLUMN small TYPE INT").collect()
+                spark.sql(f"ALTER TABLE {lake.ref('gold', name)} ALTER COLUMN w COMMENT 'words'").collect()
+                spark.sql(f"ALTER TABLE {lake.ref('gold', name)} RENAME COLUMN x TO y").collect()
+            told = CREATE.replace("small TINYINT", "small INT").replace("x BLOB", "y BLOB")
+            lineage = TiCDC().ddl(1, told.format(key)).lineage()
+            columns = gold_columns(lineage.steps[0].schema, virtual=False)
+    assert own >= 3
+    last = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', 'ours')} LIMIT 1").first()
+    assert last.operation == "MERGE"
+    spark.sql(f"OPTIMIZE {lake.ref('gold', 'ours')}").collect()
+    spark.sql(f"VACUUM {lake.ref('gold', 'ours')}").collect()
+    assert shown(spark, lake, "ours") == shown(spark, lake, "theirs")
+
+
+@pytest.mark.parametrize(
+    "property",
+    ["delta.enableDeletionVectors=true", "delta.enableChangeDataFeed=true", "delta.appendOnly=true"],
+)
+def test_a_table_that_asks_for_more_is_left_to_delta(spark: Any, tmp_path: Path, property: str) -> None:
+    lake, (name, value) = Lake(str(tmp_path)), property.split("=")
+    columns, keys = columns_of("id")
+    typed, deleted = batch(random.Random(1), columns, keys)
+    typed = Typed(typed.columns, {}, typed.count)
+    frame = typed_frame(spark, typed, columns)
+    lake.overwrite(frame, "gold", "t", PROPERTIES)
+    spark.sql(f"ALTER TABLE {lake.ref('gold', 't')} SET TBLPROPERTIES ('{name}' = '{value}')").collect()
+    assert merge_here(spark, lake, "t", typed, deleted=deleted, columns=columns, keys=keys) is None
+    lake.overwrite(frame, "gold", "u", dict.fromkeys((), "1") or PROPERTIES)
+    assert merge_here(spark, lake, "u", typed, deleted=deleted, columns=columns, keys=keys) is not None
+
+
+def test_rows_that_have_one_key_are_left_to_delta(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    row = {one.name: [pool(one)[1]] for one in columns}
+    twice = Typed({name: values * 2 for name, values in row.items()}, {}, 2)
+    replace_frame(spark, lake, "t", typed_frame(spark, twice, columns), create=True)
+    once = Typed(row, {}, 1)
+    assert merge_here(spark, lake, "t", once, deleted=[False], columns=columns, keys=keys) is None
+    replace_frame(spark, lake, "t", typed_frame(spark, once, columns), create=False)
+    assert merge_here(spark, lake, "t", twice, deleted=[False, False], columns=columns, keys=keys) is None
+    gone = merge_here(spark, lake, "t", once, deleted=[True], columns=columns, keys=keys)
+    assert gone is not None and (gone.matched, gone.written) == (1, 0)
+    assert lake.read(spark, "gold", "t").count() == 0
