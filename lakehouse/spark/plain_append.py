@@ -118,9 +118,9 @@ def commit(
         actions = [{"commitInfo": told}, *({"txn": one} for one in moved), *({"add": one} for one in added)]
         actions += [{"remove": _removal(one, now)} for one in removed]
         if _put(_log_file(table, newest.number + 1, "json"), actions):
-            # where this fails, Delta makes the next commit
             after = _checksum(newest, added, moved, removed)
-            _put(_log_file(table, newest.number + 1, "crc"), [{**after, "txnId": txn_id}])
+            with suppress(OSError):  # the commit stands; without this file Delta makes the next one
+                _put(_log_file(table, newest.number + 1, "crc"), [{**after, "txnId": txn_id}])
             return True
     except OSError:  # a full disk, a file system without links: Delta's own error is the one to show
         pass
@@ -242,9 +242,12 @@ def _put(path: Path, lines: list[dict[str, Any]]) -> bool:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            # a network mount may say so of its own link, where the reply was lost
+            return temporary.stat().st_nlink > 1
+        return True
     finally:
-        temporary.unlink(missing_ok=True)
-    return True
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

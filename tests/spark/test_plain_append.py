@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.spark import plain_append
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.commit_files import row_count, small_table
 from lakehouse.spark.lake import Lake
@@ -178,6 +179,19 @@ def test_what_is_left_to_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     (folder / "_delta_log/00000000000000000001.crc").rename(folder / "crc")
     assert not append_plain(folder, rows)
     (folder / "crc").rename(folder / "_delta_log/00000000000000000001.crc")
+    # the disk is full once the commit stands
+    put = plain_append._put
+
+    def full(path: Path, lines: list[dict[str, Any]]) -> bool:
+        if path.suffix == ".crc":
+            raise OSError("no space left")
+        return put(path, lines)
+
+    monkeypatch.setattr(plain_append, "_put", full)
+    assert append_plain(folder, rows)
+    monkeypatch.undo()
+    assert lake.read(spark, "ops", "t").count() == 3 and not append_plain(folder, rows)
+    lake.append(frame, "ops", "t")
     # another process was quicker
     files = sorted(folder.glob("*.parquet"))
     link = os.link
