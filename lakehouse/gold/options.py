@@ -69,6 +69,13 @@ class GoldOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.on_drop == "keep" or not self.plain
 
     @property
+    def is_bare(self) -> bool:
+        """Whether nothing of the Delta table's own is asked for: columns, layout, feed, key."""
+        return not (
+            self.computed or self.partition_by or self.cluster_by or self.change_data_feed or self.primary_key
+        )
+
+    @property
     def computed(self) -> dict[str, str]:
         """Gold's own columns with their expressions."""
         return {name: column.computed for name, column in self.columns.items() if column.computed is not None}

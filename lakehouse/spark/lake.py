@@ -21,12 +21,13 @@ from pyspark.sql.types import StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
 from lakehouse.spark.commit_files import Above, row_count, small_table
-from lakehouse.spark.plain_append import append_plain
-from lakehouse.spark.plain_merge import Done, Wanted, merge_plain
+from lakehouse.spark.plain.append import append_plain
+from lakehouse.spark.plain.create import create_plain, has_defaults
+from lakehouse.spark.plain.merge import Done, Wanted, merge_plain
 from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
-# Delta's own append, which makes a checkpoint, costs as much as many without Spark (plain_append.py): on a
+# Delta's own append, which makes a checkpoint, costs as much as many without Spark (plain/append.py): on a
 # machine's own disk, where opening a commit costs nothing, a new table has one every so many commits
 CHECKPOINTS, COMMITS = "delta.checkpointInterval", 100
 SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")
@@ -225,9 +226,27 @@ class Lake:
                 raise
             self.append(frame, "ops", name)
 
+    def create_rows(
+        self,
+        spark: SparkSession,
+        name: str,
+        rows: pa.Table,
+        *,
+        schema: StructType,
+        properties: Mapping[str, str],
+    ) -> bool:
+        """Make a gold table of the driver's rows without Spark; False where nothing was done, and Delta has
+        to do it (lakehouse/spark/plain/create.py).
+        """
+        folder = self.folder(spark, "gold", name)
+        if folder is None or has_defaults(spark):
+            return False
+        with self.committing("gold", name):
+            return create_plain(folder, rows, schema, properties)
+
     def merge_rows(self, spark: SparkSession, name: str, wanted: Wanted) -> Done | None:
         """Merge the driver's rows by key into a gold table without Spark; None where nothing was done, and a
-        MERGE has to do it (lakehouse/spark/plain_merge.py).
+        MERGE has to do it (lakehouse/spark/plain/merge.py).
         """
         folder = self.folder(spark, "gold", name)
         if folder is None:

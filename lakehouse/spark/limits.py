@@ -23,9 +23,8 @@ GOLD_WINDOW_BYTES = 64 * MIB
 GOLD_GROUP_CHANGES = 200_000
 GOLD_GROUP_BYTES = 128 * MIB
 
-# gold: into a table of up to so many bytes the driver merges by itself, on a machine's own disk. None yet:
-# not all tests that look at a MERGE of Delta know of it; lakes of the oracle that have no limits use it
-GOLD_MERGE_BYTES = 0
+# gold: into a table of up to so many bytes the driver merges by itself, on a machine's own disk
+GOLD_MERGE_BYTES = 4 * MIB
 
 # ops: a source's log keeps the records of so many runs, or of as many as have so many characters; what is
 # older goes to its archive

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.spark import plain_append
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.commit_files import row_count, small_table
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.plain_append import append_plain
+from lakehouse.spark.plain import append as plain_append
+from lakehouse.spark.plain.append import append_plain
 from lakehouse.spark.silver.tables import PROPERTIES, silver_schema
 
 FLAT = columns("id bigint, word string, data binary, parts array<struct<a:int,b:string>>")

@@ -16,7 +16,7 @@ from typing import Any
 from lakehouse.ops.records.record import Record
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.plain_merge import Wanted
+from lakehouse.spark.plain.merge import Wanted
 
 COMMITS = ("RESTORE", "MERGE", "ALTER", "CREATE", "DELETE", "UPDATE", "INSERT")
 Picks = Callable[[str], bool]
@@ -57,7 +57,8 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
     statements.
     """
     writes = Writes(dies, after)
-    save, sql, add, merge = Lake._save, session.sql, OpsLog.add_all, Lake.merge_rows
+    save, sql, add = Lake._save, session.sql, OpsLog.add_all
+    merge, create = Lake.merge_rows, Lake.create_rows
     kind = threading.local()
 
     def named_save(self: Lake, write: Callable[[], None], layer: str, name: str) -> None:
@@ -74,6 +75,9 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
     def named_merge(self: Lake, spark: Any, name: str, wanted: Wanted) -> Any:
         return writes.around(f"MERGE gold/{name}", lambda: merge(self, spark, name, wanted))
 
+    def named_create(self: Lake, spark: Any, name: str, rows: Any, **told: Any) -> Any:
+        return writes.around(f"gold {name}", lambda: create(self, spark, name, rows, **told))
+
     def named_add(self: OpsLog, records: Sequence[Record]) -> int:
         waiting = [one.kind for one in self.records[len(self.records) - self.waiting :]]
         kind.now = "+".join([*waiting, *(record.kind for record in records)])
@@ -83,12 +87,12 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
             kind.now = None
 
     Lake._save, session.sql, OpsLog.add_all = named_save, named_sql, named_add  # type: ignore[method-assign, assignment]
-    Lake.merge_rows = named_merge  # type: ignore[method-assign]
+    Lake.merge_rows, Lake.create_rows = named_merge, named_create  # type: ignore[method-assign]
     try:
         yield writes
     finally:
         Lake._save, session.sql, OpsLog.add_all = save, sql, add  # type: ignore[method-assign]
-        Lake.merge_rows = merge  # type: ignore[method-assign]
+        Lake.merge_rows, Lake.create_rows = merge, create  # type: ignore[method-assign]
 
 
 def config_of(bootstrap: str, topic: str) -> Any:

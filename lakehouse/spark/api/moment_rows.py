@@ -19,7 +19,7 @@ from lakehouse.spark.api.states import NotExact
 from lakehouse.spark.gold.layout import with_computed
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found
 from lakehouse.spark.gold.shards import shard
-from lakehouse.spark.gold.table import GoldTable, open_table, whole_frame
+from lakehouse.spark.gold.table import GoldTable, open_table, whole_table
 from lakehouse.spark.lake import quote
 from lakehouse.spark.operations.rebuild import as_text, shadow_run
 from lakehouse.spark.readers.show import Reader
@@ -45,11 +45,12 @@ def rows_at(reader: Reader, table: str, lineages: Sequence[Lineage], position: P
         )
     tables = _opened(reader, living, position)
     with keeping():
-        wholes = [whole_frame(one) for one in tables]
+        wholes = [whole_table(one) for one in tables]
     found = functools.reduce(lambda one, other: one.plus(other.found), wholes, NOTHING_FOUND)
     _warn(table, found)
     frame = functools.reduce(
-        lambda one, other: one.unionByName(other, allowMissingColumns=True), [one.frame for one in wholes]
+        lambda one, other: one.unionByName(other, allowMissingColumns=True),
+        [whole.frame(one) for one, whole in zip(tables, wholes, strict=True)],
     )
     keys = tuple(column.name for column in tables[0].keys)
     return Rows(with_computed(frame, tables[0].options.computed), keys)

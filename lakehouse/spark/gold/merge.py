@@ -31,7 +31,7 @@ from lakehouse.spark.gold.layout import (
     with_computed,
 )
 from lakehouse.spark.lake import Lake, literal, quote
-from lakehouse.spark.plain_merge import Wanted
+from lakehouse.spark.plain.merge import Wanted
 from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 
 # set at creation: none of them can be added later without an upgrade of the table
@@ -59,7 +59,7 @@ def typed_frame(
     spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: list[str] | None = None
 ) -> DataFrame:
     """Typed rows as a DataFrame in gold's column order, companions last."""
-    fields, values = _fields_of(typed, columns), [*typed.columns.values(), *typed.raw.values()]
+    fields, values = _fields_of(typed, columns), _values_of(typed)
     if ops is not None:
         fields.append(StructField(OP, data_type("STRING")))
         values.append(ops)
@@ -73,15 +73,17 @@ def _fields_of(typed: Typed, columns: list[GoldColumn]) -> list[StructField]:
     return fields + [StructField(name, data_type("STRING")) for name in typed.raw]
 
 
+def _values_of(typed: Typed) -> list[list[Any]]:
+    return [*typed.columns.values(), *typed.raw.values()]
+
+
 def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
     """A DataFrame from columns of Python values, through Arrow."""
-    arrow_schema = to_arrow_schema(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(values, arrow_schema, strict=True)]
-    names = [f"c{index}" for index in range(len(arrays))]
+    names = [f"c{index}" for index in range(len(values))]
     plain = StructType(
         [StructField(name, field.dataType) for name, field in zip(names, schema.fields, strict=True)]
     )
-    frame = spark.createDataFrame(pa.Table.from_arrays(arrays, names=names), plain)
+    frame = spark.createDataFrame(_arrow_rows(schema, values).rename_columns(names), plain)
     # renamed afterwards: a name may hold anything, dots and quotes included
     return frame.select(
         *[
@@ -132,6 +134,18 @@ def replace_frame(
     return Merged(commit.version, written=commit.written)
 
 
+def create_here(
+    spark: SparkSession, lake: Lake, table: str, typed: Typed, *, columns: list[GoldColumn]
+) -> Merged | None:
+    """What `replace_frame` does of the driver's typed rows and a table that does not exist yet, on this
+    machine's own disk, without Spark; None where nothing was done, and that has to do it.
+    """
+    schema = StructType(_fields_of(typed, columns))
+    rows = _arrow_rows(schema, _values_of(typed))
+    is_made = lake.create_rows(spark, table, rows, schema=schema, properties=PROPERTIES)
+    return Merged(0, written=rows.num_rows) if is_made else None
+
+
 def merge_here(
     spark: SparkSession,
     lake: Lake,
@@ -145,14 +159,16 @@ def merge_here(
     """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a small
     table on this machine's own disk, without Spark; None where nothing was done, and that has to do it.
     """
-    schema = to_arrow_schema(StructType(_fields_of(typed, columns))).remove_metadata()
-    values = [*typed.columns.values(), *typed.raw.values()]
-    rows = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
+    rows = _arrow_rows(StructType(_fields_of(typed, columns)), _values_of(typed))
     names = [name for key in keys for name in (key.name, key.companion)]
-    done = lake.merge_rows(
-        spark, table, Wanted(pa.table(rows, schema=schema), deleted, names, limits.GOLD_MERGE_BYTES)
-    )
+    done = lake.merge_rows(spark, table, Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES))
     return None if done is None else Merged(done.version, done.matched, done.written)
+
+
+def _arrow_rows(schema: StructType, values: list[list[Any]]) -> pa.Table:
+    plain = to_arrow_schema(schema).remove_metadata()
+    arrays = [pa.array(column, field.type) for column, field in zip(values, plain, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=plain)
 
 
 def merge_frame(

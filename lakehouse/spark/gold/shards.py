@@ -19,7 +19,7 @@ from lakehouse.spark.gold.layout import misfit, remove_properties
 from lakehouse.spark.gold.new_changes import NOTHING_READ, NewChanges, Read
 from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, TableResult, Written
-from lakehouse.spark.gold.table import GoldTable, open_table, whole_frame
+from lakehouse.spark.gold.table import GoldTable, open_table, whole_table
 from lakehouse.spark.gold.window import outcome_of, write_outcomes
 from lakehouse.spark.lake import quote
 from lakehouse.spark.session import keeping
@@ -133,17 +133,18 @@ def _write_all(run: GoldRun, outcomes: list[tuple[GoldTable, Outcome]], version:
 
 def refold_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable]) -> Written | dict[str, Held]:
     """Fold all shards from silver, and replace the table in one commit; or nothing, as `write_shards`."""
-    wholes = [whole_frame(table) for table in tables]
+    wholes = [whole_table(table) for table in tables]
     if waits := waits_of((table, whole.found) for table, whole in zip(tables, wholes, strict=True)):
         return waits
     remove_properties(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
     frame = functools.reduce(
-        lambda one, other: one.unionByName(other, allowMissingColumns=True), [whole.frame for whole in wholes]
+        lambda one, other: one.unionByName(other, allowMissingColumns=True),
+        [whole.frame(table) for table, whole in zip(tables, wholes, strict=True)],
     )
     found = functools.reduce(lambda one, other: one.plus(other.found), wholes, NOTHING_FOUND)
     exists = plan.known is not None or run.lake.exists(run.spark, "gold", plan.gold)
     put = merge.replace_frame(run.spark, run.lake, plan.gold, frame, create=not exists, options=plan.options)
-    found = found.plus(Found(problems=put.lacking(sum(whole.rows for whole in wholes))))
+    found = found.plus(Found(problems=put.lacking(sum(whole.number for whole in wholes))))
     done = "folded again" if exists else "created"
     what = f"{done} from {len(tables)} shards, {found.applied} changes"
     taken = [whole.taken for whole in wholes]

@@ -155,22 +155,29 @@ def open_table(
 
 
 class WholeTable(NamedTuple):
-    """All rows of a table, what the fold found, what the rows came from in words, how many changes it folded
-    (None: they were not counted), and how many rows there are at least.
+    """All rows of a table, the driver's or a frame, what the fold found, what the rows came from in words,
+    and how many changes it folded (None: they were not counted).
     """
 
-    frame: DataFrame
+    rows: Sequence[Row] | DataFrame
     found: Found
     what: str
     taken: int | None = None
-    rows: int = 0
+
+    @property
+    def number(self) -> int:
+        """How many rows there are at least."""
+        return 0 if isinstance(self.rows, DataFrame) else len(self.rows)
+
+    def frame(self, table: GoldTable) -> DataFrame:
+        return self.rows if isinstance(self.rows, DataFrame) else frame_of(table, self.rows)
 
 
 def refold(table: GoldTable, *, exists: bool) -> Written:
     """Fold the whole table from silver and replace it in one commit; nothing is written where rows have
     columns that no DDL has declared.
     """
-    run, whole = table.run, whole_frame(table)
+    run, whole = table.run, whole_table(table)
     found = whole.found
     if table.gate is not None:
         found = found.plus(Found(verdict=Verdict(whole=frozenset({table.lineage.id}))))
@@ -178,11 +185,12 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
         return Written(-1, "", found, whole=True, taken=whole.taken)
     if table.options.primary_key and exists:
         drop_key(run.spark, run.lake, table.gold)
-    put = merge.replace_frame(
+    put = None if exists else _created_here(table, whole)
+    put = put or merge.replace_frame(
         run.spark,
         run.lake,
         table.gold,
-        whole.frame,
+        whole.frame(table),
         create=not exists,
         options=table.options,
         keys=table.keys,
@@ -194,7 +202,7 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
         # the next run goes on from here: from the version without the key it would take the key back
         version = version_of(run.spark, run.lake, table.gold)
     what = f"{'folded again' if exists else 'created'}{whole.what}"
-    found = found.plus(Found(problems=put.lacking(whole.rows)))
+    found = found.plus(Found(problems=put.lacking(whole.number)))
     return Written(version, what, found, whole=True, taken=whole.taken)
 
 
@@ -212,7 +220,7 @@ def change_columns(table: GoldTable, change: InPlace, version: int) -> int | Non
     return version_of(run.spark, run.lake, table.gold)
 
 
-def whole_frame(table: GoldTable) -> WholeTable:
+def whole_table(table: GoldTable) -> WholeTable:
     """All rows of the table, folded from silver: on the driver where they are few."""
     if not table.size.small:
         return _whole_large(table)
@@ -220,8 +228,7 @@ def whole_frame(table: GoldTable) -> WholeTable:
     given = Counted(changes)
     folded = table.mode.rows(given)
     what = f": {counted(len(folded.rows), 'row')} from {counted(folded.applied, 'change')}"
-    frame, found = frame_of(table, folded.rows), findings_of(folded, verdict)
-    return WholeTable(frame, found, what, given.number, rows=len(folded.rows))
+    return WholeTable(folded.rows, findings_of(folded, verdict), what, given.number)
 
 
 @dataclass(slots=True)
@@ -327,12 +334,21 @@ def findings_of(rows: ModeRows, verdict: Verdict = NO_VERDICT) -> Found:
 
 
 def frame_of(
-    table: GoldTable, puts: list[Row], deletes: Sequence[Row] = (), *, ops: bool = False
+    table: GoldTable, puts: Sequence[Row], deletes: Sequence[Row] = (), *, ops: bool = False
 ) -> DataFrame:
     """Rows as a DataFrame with gold's types; with `ops` a column says which are put and which deleted."""
     words = ["put"] * len(puts) + ["delete"] * len(deletes) if ops else None
     typed = type_rows([*puts, *deletes], table.columns)
     return merge.typed_frame(table.run.spark, typed, table.columns, words).coalesce(1)
+
+
+def _created_here(table: GoldTable, whole: WholeTable) -> merge.Merged | None:
+    """The table made of the driver's rows without Spark; None where that can't be."""
+    run = table.run
+    if not limits.GOLD_MERGE_BYTES or isinstance(whole.rows, DataFrame) or not table.options.is_bare:
+        return None
+    typed = type_rows(whole.rows, table.columns)
+    return merge.create_here(run.spark, run.lake, table.gold, typed, columns=table.columns)
 
 
 def merged_here(table: GoldTable, puts: list[Row], deletes: list[Row]) -> merge.Merged | None:

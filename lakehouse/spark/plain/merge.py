@@ -4,7 +4,7 @@ half a CPU second or more, whatever the number of rows.
 Those files are read in which a row of a key lies, and are written anew as one, as Delta does without deletion
 vectors. Delta itself merges into tables that are not small, or use what is not known here, by keys whose
 equality Arrow does not know as Spark does, and where it makes a checkpoint. Format: PROTOCOL.md of
-delta-io/delta, "Column Mapping", "Type Widening", and those of lakehouse/spark/plain_append.py.
+delta-io/delta, "Column Mapping", "Type Widening", and those of lakehouse/spark/plain/append.py.
 """
 
 import json
@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.spark.commit_files import UNREADABLE, live_files
-from lakehouse.spark.plain_append import Version, commit, newest_version
+from lakehouse.spark.plain.append import Version, commit, newest_version
 
 _FEATURES = {"timestampNtz", "typeWidening", "columnMapping", "invariants", "appendOnly"}
 # properties and their values that ask nothing else of a writer
@@ -33,8 +33,8 @@ _PROPERTIES = {
     "delta.logRetentionDuration": None,
     "delta.deletedFileRetentionDuration": None,
 }
-_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
-_OF_COLUMNS = {_ID, _PHYSICAL, "comment", "delta.typeChanges"}
+ID, PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+_OF_COLUMNS = {ID, PHYSICAL, "comment", "delta.typeChanges"}
 # of these types Spark takes values for equal that are equal here, and no others
 _KEYS = (
     T.ByteType,
@@ -110,7 +110,7 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
         return Done(newest.number, 0, 0)
     written = pa.concat_tables([*(one.rows for path, one in kept.items() if one.rows is not None), put])
     info = _info(met, asked, wanted.deleted, copied=written.num_rows - put.num_rows)
-    new = _physical(written, fields) if written.num_rows else None
+    new = physical(written, fields) if written.num_rows else None
     if not commit(table, newest, info, new, removed=[files[path] for path in touched]):
         return None
     return Done(newest.number + 1, len(met), put.num_rows)
@@ -138,7 +138,7 @@ def _is_fitting(fields: list[T.StructField], schema: pa.Schema, wanted: Wanted) 
     types = {field.name: field.type for field in schema}
     return (
         all(field.nullable and field.metadata.keys() <= _OF_COLUMNS for field in fields)
-        and all(_PHYSICAL in field.metadata and _ID in field.metadata for field in fields)
+        and all(PHYSICAL in field.metadata and ID in field.metadata for field in fields)
         and all(types.get(field.name) == field.type for field in wanted.rows.schema)
         and all(isinstance(field.dataType, _KEYS) for field in fields if field.name in wanted.keys)
         and any(field.name in wanted.keys for field in fields)
@@ -162,8 +162,8 @@ def _kept(
     read = pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read()
     held = set(read.column_names)
     logical = {
-        field.name: read.column(field.metadata[_PHYSICAL]).cast(schema.field(field.name).type)
-        if field.metadata[_PHYSICAL] in held
+        field.name: read.column(field.metadata[PHYSICAL]).cast(schema.field(field.name).type)
+        if field.metadata[PHYSICAL] in held
         else pa.nulls(read.num_rows, schema.field(field.name).type)
         for field in fields
     }
@@ -173,11 +173,11 @@ def _kept(
     return _Kept(rows.filter(pa.array([key not in asked for key in found])) if met else None, met)
 
 
-def _physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
+def physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
     """The rows under the names that files have, with the columns' ids."""
     named = [
         pa.field(
-            field.metadata[_PHYSICAL], column.type, metadata={"PARQUET:field_id": str(field.metadata[_ID])}
+            field.metadata[PHYSICAL], column.type, metadata={"PARQUET:field_id": str(field.metadata[ID])}
         )
         for field, column in zip(fields, rows.schema, strict=True)
     ]

@@ -57,10 +57,16 @@ _LONGEST = 32
 
 
 class Version(NamedTuple):
-    """The newest version of a table, and what its checksum file tells."""
+    """The newest version of a table, and what its checksum file tells; below 0 where there is none yet."""
 
     number: int
     told: dict[str, Any]
+
+    @classmethod
+    def none(cls, told: dict[str, Any]) -> "Version":
+        """What is there before a table's first version, which will have this metadata and protocol."""
+        empty = {"tableSizeBytes": 0, "numFiles": 0, "numMetadata": 1, "numProtocol": 1}
+        return cls(-1, {**empty, "setTransactions": [], "domainMetadata": [], **told})
 
     @property
     def properties(self) -> dict[str, str]:
@@ -104,18 +110,22 @@ def commit(
     moved: Sequence[dict[str, Any]] = (),
     removed: Sequence[dict[str, Any]] = (),
 ) -> bool:
-    """Make the version behind the newest one: with a file of `rows`, whose columns have the names that files
-    have, with transactions that have moved on, and without the files that are removed. False where it was not
-    made.
+    """Make the version behind the newest one, or a table's first: with a file of `rows`, whose columns have
+    the names that files have, with transactions that have moved on, and without the files that are removed.
+    False where it was not made.
     """
     now, txn_id = int(time.time() * 1000), str(uuid.uuid4())
     name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-    told = {"timestamp": now, **info, "readVersion": newest.number, "isolationLevel": "Serializable"}
+    is_new = newest.number < 0
+    read = {} if is_new else {"readVersion": newest.number}
+    told = {"timestamp": now, **info, **read, "isolationLevel": "Serializable"}
     told |= {"engineInfo": f"lakehouse/{__version__}", "txnId": txn_id}
+    made = {"metaData": newest.told["metadata"], "protocol": newest.told["protocol"]} if is_new else {}
     moved = [{**one, "lastUpdated": now} for one in moved]
     try:
         added = [] if rows is None else [_file(table, name, rows, newest.properties.get(_INDEXED), at=now)]
-        actions = [{"commitInfo": told}, *({"txn": one} for one in moved), *({"add": one} for one in added)]
+        actions = [{"commitInfo": told}, *({action: one} for action, one in made.items())]
+        actions += [*({"txn": one} for one in moved), *({"add": one} for one in added)]
         actions += [{"remove": _removal(one, now)} for one in removed]
         if _put(_log_file(table, newest.number + 1, "json"), actions):
             after = _checksum(newest, added, moved, removed)
