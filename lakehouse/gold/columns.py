@@ -157,6 +157,11 @@ class Typed:
     raw: dict[str, list[str | None]]
     count: int
 
+    @property
+    def values(self) -> list[list[Any]]:
+        """The columns' values, those of companions last."""
+        return [*self.columns.values(), *self.raw.values()]
+
 
 def type_rows(rows: Iterable[Row], columns: list[GoldColumn]) -> Typed:
     """Convert folded rows. A value that its column can't hold becomes null, with its text in

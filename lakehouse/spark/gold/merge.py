@@ -59,30 +59,25 @@ def typed_frame(
     spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: list[str] | None = None
 ) -> DataFrame:
     """Typed rows as a DataFrame in gold's column order, companions last."""
-    fields, values = _fields_of(typed, columns), _values_of(typed)
+    schema, values = _schema_of(typed, columns), typed.values
     if ops is not None:
-        fields.append(StructField(OP, data_type("STRING")))
-        values.append(ops)
-    return arrow_frame(spark, StructType(fields), values)
+        schema, values = schema.add(OP, data_type("STRING")), [*values, ops]
+    return arrow_frame(spark, schema, values)
 
 
-def _fields_of(typed: Typed, columns: list[GoldColumn]) -> list[StructField]:
-    fields = [
-        StructField(column.name, data_type(column.spark), True, metadata_of(column)) for column in columns
-    ]
-    return fields + [StructField(name, data_type("STRING")) for name in typed.raw]
-
-
-def _values_of(typed: Typed) -> list[list[Any]]:
-    return [*typed.columns.values(), *typed.raw.values()]
+def _schema_of(typed: Typed, columns: list[GoldColumn]) -> StructType:
+    schema = StructType()
+    for column in columns:
+        schema.add(column.name, data_type(column.spark), metadata=metadata_of(column))
+    for name in typed.raw:
+        schema.add(name, data_type("STRING"))
+    return schema
 
 
 def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
     """A DataFrame from columns of Python values, through Arrow."""
     names = [f"c{index}" for index in range(len(values))]
-    plain = StructType(
-        [StructField(name, field.dataType) for name, field in zip(names, schema.fields, strict=True)]
-    )
+    plain = StructType(list(map(StructField, names, (field.dataType for field in schema))))
     frame = spark.createDataFrame(_arrow_rows(schema, values).rename_columns(names), plain)
     # renamed afterwards: a name may hold anything, dots and quotes included
     return frame.select(
@@ -140,8 +135,8 @@ def create_here(
     """What `replace_frame` does of the driver's typed rows and a table that does not exist yet, on this
     machine's own disk, without Spark; None where nothing was done, and that has to do it.
     """
-    schema = StructType(_fields_of(typed, columns))
-    rows = _arrow_rows(schema, _values_of(typed))
+    schema = _schema_of(typed, columns)
+    rows = _arrow_rows(schema, typed.values)
     is_made = lake.create_rows(spark, table, rows, schema=schema, properties=PROPERTIES)
     return Merged(0, written=rows.num_rows) if is_made else None
 
@@ -159,7 +154,7 @@ def merge_here(
     """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a small
     table on this machine's own disk, without Spark; None where nothing was done, and that has to do it.
     """
-    rows = _arrow_rows(StructType(_fields_of(typed, columns)), _values_of(typed))
+    rows = _arrow_rows(_schema_of(typed, columns), typed.values)
     names = [name for key in keys for name in (key.name, key.companion)]
     done = lake.merge_rows(spark, table, Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES))
     return None if done is None else Merged(done.version, done.matched, done.written)
