@@ -254,9 +254,12 @@ def _put(path: Path, lines: list[dict[str, Any]]) -> bool:
         temporary.write_text(text, encoding="utf-8")
         try:
             os.link(temporary, path)
-        except FileExistsError:
+        except OSError as error:
             # a network mount may say so of its own link, where the reply was lost
-            return temporary.stat().st_nlink > 1
+            is_linked = temporary.stat().st_nlink > 1
+            if not is_linked and not isinstance(error, FileExistsError):
+                raise
+            return is_linked
         return True
     finally:
         with suppress(OSError):
