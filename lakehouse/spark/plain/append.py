@@ -10,7 +10,6 @@ Statistics" and "Version Checksum File".
 
 import json
 import os
-import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -25,9 +24,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse import __version__
+from lakehouse.spark.commit_files import newest_commits
 
 Txn = tuple[str, int]
-_NAME = re.compile(r"(\d{20})\.json")
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 # all that is in the checksum file of a plain table
 _MEMBERS = {
@@ -162,11 +161,12 @@ def newest_version(table: Path) -> Version | None:
     one, with a checkpoint.
     """
     try:
-        names = [entry.name for entry in os.scandir(table / "_delta_log")]
-        number = max(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
+        number, _, info = next(newest_commits(table))
         told = json.loads(_log_file(table, number, "crc").read_text(encoding="utf-8"))
         is_whole = (
             set(told) <= _MEMBERS
+            # not of a commit that another process has written over, or of a log that was put back since
+            and told["txnId"] == info["txnId"]
             and not told["domainMetadata"]
             and not told["metadata"]["partitionColumns"]
             and len(told["setTransactions"]) < _MOST_TRANSACTIONS
@@ -174,7 +174,7 @@ def newest_version(table: Path) -> Version | None:
         newest = Version(number, told)
         is_next = (number + 1) % int(newest.properties.get(INTERVAL, 10)) != 0
         return newest if is_whole and is_next else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
         # no table, a log that is being cleaned up, a file that is half there or lacks what it may lack
         return None
 
