@@ -158,3 +158,19 @@ def test_rows_that_have_one_key_are_left_to_delta(spark: Any, tmp_path: Path) ->
     gone = merge_here(spark, lake, "t", once, deleted=[True], columns=columns, keys=keys)
     assert gone is not None and (gone.matched, gone.written) == (1, 0)
     assert lake.read(spark, "gold", "t").count() == 0
+
+
+def rows_of(columns: list[GoldColumn], *rows: dict[str, Any]) -> Typed:
+    """Rows that have these cells, and others of each column's pool."""
+    cells = {one.name: [row.get(one.name, pool(one)[1]) for row in rows] for one in columns}
+    return Typed(cells, {}, len(rows))
+
+
+def test_spark_finds_nan_above_all_numbers(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    replace_frame(spark, lake, "t", typed_frame(spark, rows_of(columns, {"id": 1}), columns), create=True)
+    rows = rows_of(columns, {"id": 2, "g": 1.5}, {"id": 3, "g": float("nan")})
+    done = merge_here(spark, lake, "t", rows, deleted=[False, False], columns=columns, keys=keys)
+    assert done is not None and done.written == 2
+    assert [row.id for row in lake.read(spark, "gold", "t").where("g > 1.5").collect()] == [3]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyspark
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -51,6 +52,8 @@ PROPERTIES = {
 }
 # Delta keeps transactions in the checksum file up to this number
 _MOST_TRANSACTIONS = 100
+# Spark takes dates of files that say nothing for those of another calendar
+_WRITER = {"org.apache.spark.version": pyspark.__version__}
 # a longer text is kept in part, which Delta's readers have rules for
 _LONGEST = 32
 
@@ -140,7 +143,14 @@ def commit(
 
 def _file(table: Path, name: str, rows: pa.Table, indexed: str | None, *, at: int) -> dict[str, Any]:
     """Write a file; returns what its commit says of it."""
-    pq.write_table(rows, table / name, compression="snappy", store_decimal_as_integer=True)
+    # Arrow leaves NaN out of a file's own statistics, which to Spark is above all numbers
+    pq.write_table(
+        rows.replace_schema_metadata(_WRITER),
+        table / name,
+        compression="snappy",
+        store_decimal_as_integer=True,
+        write_statistics=False,
+    )
     return {
         "path": name,
         "partitionValues": {},

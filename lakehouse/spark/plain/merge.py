@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -47,8 +46,6 @@ _KEYS = (
     T.DecimalType,
     T.TimestampNTZType,
 )
-# Spark takes dates of files that say nothing for those of another calendar
-_WRITER = {"org.apache.spark.version": pyspark.__version__}
 
 
 class Wanted(NamedTuple):
@@ -181,7 +178,7 @@ def physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
         )
         for field, column in zip(fields, rows.schema, strict=True)
     ]
-    return pa.table(rows.columns, schema=pa.schema(named, metadata=_WRITER))
+    return pa.table(rows.columns, schema=pa.schema(named))
 
 
 def _info(met: Counter[Any], asked: list[Any], deleted: list[bool], *, copied: int) -> dict[str, Any]:
