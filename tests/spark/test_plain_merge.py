@@ -174,3 +174,24 @@ def test_spark_finds_nan_above_all_numbers(spark: Any, tmp_path: Path) -> None:
     done = merge_here(spark, lake, "t", rows, deleted=[False, False], columns=columns, keys=keys)
     assert done is not None and done.written == 2
     assert [row.id for row in lake.read(spark, "gold", "t").where("g > 1.5").collect()] == [3]
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("STRUCT<a: INT>", "named_struct('a', 1)"),
+        ("ARRAY<STRUCT<a: INT>>", "array(named_struct('a', 1))"),
+        ("MAP<STRING, INT>", "map('a', 1)"),
+    ],
+)
+def test_a_column_with_members_that_somebody_has_added_is_left_to_delta(
+    spark: Any, tmp_path: Path, type: str, value: str
+) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    base = typed_frame(spark, rows_of(columns, {"id": 1}, {"id": 2}), columns)
+    replace_frame(spark, lake, "t", base, create=True)
+    spark.sql(f"ALTER TABLE {lake.ref('gold', 't')} ADD COLUMNS (h {type})").collect()
+    spark.sql(f"UPDATE {lake.ref('gold', 't')} SET h = {value}").collect()
+    row = rows_of(columns, {"id": 2})
+    assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is None

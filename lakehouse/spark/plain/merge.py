@@ -46,6 +46,9 @@ _KEYS = (
     T.DecimalType,
     T.TimestampNTZType,
 )
+# and of these they have the same bits; of a struct Delta names the members otherwise in files, and a cast
+# makes NULL of those
+_VALUES = (*_KEYS, T.BooleanType, T.FloatType, T.DoubleType, T.TimestampType)
 
 
 class Wanted(NamedTuple):
@@ -83,6 +86,8 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
     if newest is None or not _is_known(newest) or newest.told["tableSizeBytes"] > wanted.most:
         return None
     fields = T.StructType.fromJson(json.loads(newest.told["metadata"]["schemaString"])).fields
+    if not all(map(_is_copied, fields)):
+        return None
     schema = to_arrow_schema(T.StructType(fields)).remove_metadata()
     keys = [field.name for field in fields if field.name in wanted.keys]
     if not _is_fitting(fields, schema, wanted):
@@ -130,13 +135,21 @@ def _is_known(newest: Version) -> bool:
     )
 
 
+def _is_copied(field: T.StructField) -> bool:
+    """Whether a column's cells are in a new file what they were in the old one."""
+    type_ = field.dataType
+    return (
+        isinstance(type_.elementType if isinstance(type_, T.ArrayType) else type_, _VALUES)
+        and field.nullable
+        and {ID, PHYSICAL} <= field.metadata.keys() <= _OF_COLUMNS
+    )
+
+
 def _is_fitting(fields: list[T.StructField], schema: pa.Schema, wanted: Wanted) -> bool:
     """Whether the table has the columns of the rows, and its keys can be compared here."""
     types = {field.name: field.type for field in schema}
     return (
-        all(field.nullable and field.metadata.keys() <= _OF_COLUMNS for field in fields)
-        and all(PHYSICAL in field.metadata and ID in field.metadata for field in fields)
-        and all(types.get(field.name) == field.type for field in wanted.rows.schema)
+        all(types.get(field.name) == field.type for field in wanted.rows.schema)
         and all(isinstance(field.dataType, _KEYS) for field in fields if field.name in wanted.keys)
         and any(field.name in wanted.keys for field in fields)
     )
