@@ -49,6 +49,10 @@ _KEYS = (
 # and of these they have the same bits; of a struct Delta names the members otherwise in files, and a cast
 # makes NULL of those
 _VALUES = (*_KEYS, T.BooleanType, T.FloatType, T.DoubleType, T.TimestampType)
+# a text that all rows have is in a file once: so many bytes of rows are held of each, read so many at once
+_MOST, _AT_ONCE = 64 * 1024 * 1024, 1024
+# how Spark marks a file whose dates before 1582 it has written by the Julian calendar
+_JULIAN = b"org.apache.spark.legacy"
 
 
 class Wanted(NamedTuple):
@@ -169,7 +173,7 @@ def _kept(
     file: Path, schema: pa.Schema, fields: list[T.StructField], *, keys: list[str], asked: set[Any]
 ) -> _Kept:
     """What a file keeps. A column that came behind it is NULL in it, and one that was widened is narrower."""
-    read = pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read()
+    read = _read(file)
     held = set(read.column_names)
     logical = {
         field.name: read.column(field.metadata[PHYSICAL]).cast(schema.field(field.name).type)
@@ -181,6 +185,20 @@ def _kept(
     found = _keys_of(rows, keys)
     met = [key for key in found if key in asked]
     return _Kept(rows.filter(pa.array([key not in asked for key in found])) if met else None, met)
+
+
+def _read(file: Path) -> pa.Table:
+    """A file's rows; a ValueError where they are not for this process."""
+    opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+    if any(key.startswith(_JULIAN) for key in opened.metadata.metadata or {}):
+        raise ValueError(f"{file}: expected dates of one calendar, got some of another")
+    batches, held = [], 0
+    for batch in opened.iter_batches(_AT_ONCE):
+        batches.append(batch)
+        held += batch.nbytes
+        if held > _MOST:
+            raise ValueError(f"{file}: expected up to {_MOST} bytes of rows, got more")
+    return pa.Table.from_batches(batches) if batches else opened.read()
 
 
 def physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
