@@ -200,9 +200,18 @@ def test_what_is_left_to_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     file.write_text(text.replace(told["txnId"], "another"))
     assert not append_plain(folder, rows)
     file.write_text(text)
+    link = os.link
+
+    def unanswered(source: Path, target: Path) -> None:
+        link(source, target)
+        raise OSError("the mount is gone")
+
+    monkeypatch.setattr("os.link", unanswered)
+    assert append_plain(folder, rows)
+    monkeypatch.undo()
+    assert lake.read(spark, "ops", "t").count() == 5
     # another process was quicker
     files = sorted(folder.glob("*.parquet"))
-    link = os.link
 
     def late(source: Path, target: Path) -> None:
         if target.suffix == ".json":
@@ -220,16 +229,6 @@ def test_what_is_left_to_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("os.link", refused)
     assert not append_plain(folder, rows)
     assert sorted(folder.glob("*.parquet")) == files and not list((folder / "_delta_log").glob(".*.tmp"))
-    monkeypatch.undo()
-
-    def unanswered(source: Path, target: Path) -> None:
-        link(source, target)
-        raise OSError("the mount is gone")
-
-    monkeypatch.setattr("os.link", unanswered)
-    assert append_plain(folder, rows)
-    monkeypatch.undo()
-    assert lake.read(spark, "ops", "t").count() == 5
     partitioned = spark.createDataFrame([(1, 2)], "id bigint, p bigint")
     partitioned.write.format("delta").partitionBy("p").save(str(tmp_path / "ops/p"))
     both = pa.table({"id": pa.array([2], pa.int64()), "p": pa.array([2], pa.int64())})
