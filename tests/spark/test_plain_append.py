@@ -192,9 +192,26 @@ def test_what_is_left_to_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.undo()
     assert lake.read(spark, "ops", "t").count() == 3 and not append_plain(folder, rows)
     lake.append(frame, "ops", "t")
+    # another process has written over the newest commit
+    file = max((folder / "_delta_log").glob("*.json"))
+    text = file.read_text()
+    told = json.loads(file.with_suffix(".crc").read_text())
+    assert told["txnId"] in text
+    file.write_text(text.replace(told["txnId"], "another"))
+    assert not append_plain(folder, rows)
+    file.write_text(text)
+    link = os.link
+
+    def unanswered(source: Path, target: Path) -> None:
+        link(source, target)
+        raise OSError("the mount is gone")
+
+    monkeypatch.setattr("os.link", unanswered)
+    assert append_plain(folder, rows)
+    monkeypatch.undo()
+    assert lake.read(spark, "ops", "t").count() == 5
     # another process was quicker
     files = sorted(folder.glob("*.parquet"))
-    link = os.link
 
     def late(source: Path, target: Path) -> None:
         if target.suffix == ".json":

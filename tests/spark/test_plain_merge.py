@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse.gold.columns import GoldColumn, Typed, gold_columns
 from lakehouse.gold.options import PLAIN
-from lakehouse.spark import limits
+from lakehouse.spark import limits, plain_merge
 from lakehouse.spark.gold.merge import PROPERTIES, merge_frame, merge_here, replace_frame, typed_frame
 from lakehouse.spark.lake import Lake
 from tests.support.feeds import TiCDC
@@ -158,3 +158,68 @@ def test_rows_that_have_one_key_are_left_to_delta(spark: Any, tmp_path: Path) ->
     gone = merge_here(spark, lake, "t", once, deleted=[True], columns=columns, keys=keys)
     assert gone is not None and (gone.matched, gone.written) == (1, 0)
     assert lake.read(spark, "gold", "t").count() == 0
+
+
+def rows_of(columns: list[GoldColumn], *rows: dict[str, Any]) -> Typed:
+    """Rows that have these cells, and others of each column's pool."""
+    cells = {one.name: [row.get(one.name, pool(one)[1]) for row in rows] for one in columns}
+    return Typed(cells, {}, len(rows))
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("STRUCT<a: INT>", "named_struct('a', 1)"),
+        ("ARRAY<STRUCT<a: INT>>", "array(named_struct('a', 1))"),
+        ("MAP<STRING, INT>", "map('a', 1)"),
+    ],
+)
+def test_a_column_with_members_that_somebody_has_added_is_left_to_delta(
+    spark: Any, tmp_path: Path, type: str, value: str
+) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    base = typed_frame(spark, rows_of(columns, {"id": 1}, {"id": 2}), columns)
+    replace_frame(spark, lake, "t", base, create=True)
+    spark.sql(f"ALTER TABLE {lake.ref('gold', 't')} ADD COLUMNS (h {type})").collect()
+    spark.sql(f"UPDATE {lake.ref('gold', 't')} SET h = {value}").collect()
+    row = rows_of(columns, {"id": 2})
+    assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is None
+
+
+def test_dates_of_another_calendar_are_left_to_delta(spark: Any, tmp_path: Path) -> None:
+    lake, rebase = Lake(str(tmp_path)), "spark.sql.parquet.datetimeRebaseModeInWrite"
+    columns, keys = columns_of("id")
+    day, before = dt.date(1, 1, 1), spark.conf.get(rebase)
+    spark.conf.set(rebase, "LEGACY")
+    try:
+        base = typed_frame(spark, rows_of(columns, {"id": 1, "day": day}, {"id": 2}), columns)
+        replace_frame(spark, lake, "t", base, create=True)
+    finally:
+        spark.conf.set(rebase, before)
+    row = rows_of(columns, {"id": 2})
+    assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is None
+    assert lake.read(spark, "gold", "t").where("id = 1").first().day == day
+
+
+def test_spark_finds_nan_above_all_numbers(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    replace_frame(spark, lake, "t", typed_frame(spark, rows_of(columns, {"id": 1}), columns), create=True)
+    rows = rows_of(columns, {"id": 2, "g": 1.5}, {"id": 3, "g": float("nan")})
+    done = merge_here(spark, lake, "t", rows, deleted=[False, False], columns=columns, keys=keys)
+    assert done is not None and done.written == 2
+    assert [row.id for row in lake.read(spark, "gold", "t").where("g > 1.5").collect()] == [3]
+
+
+def test_many_bytes_in_a_small_file_are_left_to_delta(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    rows = rows_of(columns, *({"id": number, "w": "x" * 1000} for number in range(5000)))
+    replace_frame(spark, lake, "t", typed_frame(spark, rows, columns), create=True)
+    monkeypatch.setattr(plain_merge, "_MOST", 4_000_000)
+    assert sum(file.stat().st_size for file in (tmp_path / "gold/t").glob("*.parquet")) < 400_000
+    row = rows_of(columns, {"id": 2})
+    assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is None

@@ -10,7 +10,6 @@ Statistics" and "Version Checksum File".
 
 import json
 import os
-import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -21,13 +20,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyspark
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse import __version__
+from lakehouse.spark.commit_files import newest_commits
 
 Txn = tuple[str, int]
-_NAME = re.compile(r"(\d{20})\.json")
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 # all that is in the checksum file of a plain table
 _MEMBERS = {
@@ -52,6 +52,8 @@ PROPERTIES = {
 }
 # Delta keeps transactions in the checksum file up to this number
 _MOST_TRANSACTIONS = 100
+# Spark takes dates of files that say nothing for those of another calendar
+_WRITER = {"org.apache.spark.version": pyspark.__version__}
 # a longer text is kept in part, which Delta's readers have rules for
 _LONGEST = 32
 
@@ -141,7 +143,14 @@ def commit(
 
 def _file(table: Path, name: str, rows: pa.Table, indexed: str | None, *, at: int) -> dict[str, Any]:
     """Write a file; returns what its commit says of it."""
-    pq.write_table(rows, table / name, compression="snappy", store_decimal_as_integer=True)
+    # Arrow leaves NaN out of a file's own statistics, which to Spark is above all numbers
+    pq.write_table(
+        rows.replace_schema_metadata(_WRITER),
+        table / name,
+        compression="snappy",
+        store_decimal_as_integer=True,
+        write_statistics=False,
+    )
     return {
         "path": name,
         "partitionValues": {},
@@ -162,11 +171,12 @@ def newest_version(table: Path) -> Version | None:
     one, with a checkpoint.
     """
     try:
-        names = [entry.name for entry in os.scandir(table / "_delta_log")]
-        number = max(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
+        number, _, info = next(newest_commits(table))
         told = json.loads(_log_file(table, number, "crc").read_text(encoding="utf-8"))
         is_whole = (
             set(told) <= _MEMBERS
+            # not of a commit that another process has written over, or of a log that was put back since
+            and told["txnId"] == info["txnId"]
             and not told["domainMetadata"]
             and not told["metadata"]["partitionColumns"]
             and len(told["setTransactions"]) < _MOST_TRANSACTIONS
@@ -174,7 +184,7 @@ def newest_version(table: Path) -> Version | None:
         newest = Version(number, told)
         is_next = (number + 1) % int(newest.properties.get(INTERVAL, 10)) != 0
         return newest if is_whole and is_next else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
         # no table, a log that is being cleaned up, a file that is half there or lacks what it may lack
         return None
 
@@ -254,9 +264,12 @@ def _put(path: Path, lines: list[dict[str, Any]]) -> bool:
         temporary.write_text(text, encoding="utf-8")
         try:
             os.link(temporary, path)
-        except FileExistsError:
+        except OSError as error:
             # a network mount may say so of its own link, where the reply was lost
-            return temporary.stat().st_nlink > 1
+            is_linked = temporary.stat().st_nlink > 1
+            if not is_linked and not isinstance(error, FileExistsError):
+                raise
+            return is_linked
         return True
     finally:
         with suppress(OSError):

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -47,8 +46,13 @@ _KEYS = (
     T.DecimalType,
     T.TimestampNTZType,
 )
-# Spark takes dates of files that say nothing for those of another calendar
-_WRITER = {"org.apache.spark.version": pyspark.__version__}
+# and of these they have the same bits; of a struct Delta names the members otherwise in files, and a cast
+# makes NULL of those
+_VALUES = (*_KEYS, T.BooleanType, T.FloatType, T.DoubleType, T.TimestampType)
+# a text that all rows have is in a file once: so many bytes of rows are held of each, read so many at once
+_MOST, _AT_ONCE = 64 * 1024 * 1024, 1024
+# how Spark marks a file whose dates before 1582 it has written by the Julian calendar
+_JULIAN = b"org.apache.spark.legacy"
 
 
 class Wanted(NamedTuple):
@@ -86,6 +90,8 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
     if newest is None or not _is_known(newest) or newest.told["tableSizeBytes"] > wanted.most:
         return None
     fields = T.StructType.fromJson(json.loads(newest.told["metadata"]["schemaString"])).fields
+    if not all(map(_is_copied, fields)):
+        return None
     schema = to_arrow_schema(T.StructType(fields)).remove_metadata()
     keys = [field.name for field in fields if field.name in wanted.keys]
     if not _is_fitting(fields, schema, wanted):
@@ -133,13 +139,21 @@ def _is_known(newest: Version) -> bool:
     )
 
 
+def _is_copied(field: T.StructField) -> bool:
+    """Whether a column's cells are in a new file what they were in the old one."""
+    type_ = field.dataType
+    return (
+        isinstance(type_.elementType if isinstance(type_, T.ArrayType) else type_, _VALUES)
+        and field.nullable
+        and {ID, PHYSICAL} <= field.metadata.keys() <= _OF_COLUMNS
+    )
+
+
 def _is_fitting(fields: list[T.StructField], schema: pa.Schema, wanted: Wanted) -> bool:
     """Whether the table has the columns of the rows, and its keys can be compared here."""
     types = {field.name: field.type for field in schema}
     return (
-        all(field.nullable and field.metadata.keys() <= _OF_COLUMNS for field in fields)
-        and all(PHYSICAL in field.metadata and ID in field.metadata for field in fields)
-        and all(types.get(field.name) == field.type for field in wanted.rows.schema)
+        all(types.get(field.name) == field.type for field in wanted.rows.schema)
         and all(isinstance(field.dataType, _KEYS) for field in fields if field.name in wanted.keys)
         and any(field.name in wanted.keys for field in fields)
     )
@@ -159,7 +173,7 @@ def _kept(
     file: Path, schema: pa.Schema, fields: list[T.StructField], *, keys: list[str], asked: set[Any]
 ) -> _Kept:
     """What a file keeps. A column that came behind it is NULL in it, and one that was widened is narrower."""
-    read = pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read()
+    read = _read(file)
     held = set(read.column_names)
     logical = {
         field.name: read.column(field.metadata[PHYSICAL]).cast(schema.field(field.name).type)
@@ -173,6 +187,20 @@ def _kept(
     return _Kept(rows.filter(pa.array([key not in asked for key in found])) if met else None, met)
 
 
+def _read(file: Path) -> pa.Table:
+    """A file's rows; a ValueError where they are not for this process."""
+    opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+    if any(key.startswith(_JULIAN) for key in opened.metadata.metadata or {}):
+        raise ValueError(f"{file}: expected dates of one calendar, got some of another")
+    batches, held = [], 0
+    for batch in opened.iter_batches(_AT_ONCE):
+        batches.append(batch)
+        held += batch.nbytes
+        if held > _MOST:
+            raise ValueError(f"{file}: expected up to {_MOST} bytes of rows, got more")
+    return pa.Table.from_batches(batches) if batches else opened.read()
+
+
 def physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
     """The rows under the names that files have, with the columns' ids."""
     named = [
@@ -181,7 +209,7 @@ def physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
         )
         for field, column in zip(fields, rows.schema, strict=True)
     ]
-    return pa.table(rows.columns, schema=pa.schema(named, metadata=_WRITER))
+    return pa.table(rows.columns, schema=pa.schema(named))
 
 
 def _info(met: Counter[Any], asked: list[Any], deleted: list[bool], *, copied: int) -> dict[str, Any]:
