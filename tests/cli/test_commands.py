@@ -96,7 +96,7 @@ def test_help_documents_the_exit_codes_and_every_command() -> None:
 
     text = " ".join(done.stdout.split())
     assert done.returncode == 0
-    assert "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration." in text
+    assert "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration, 130 interrupted by Ctrl-C." in text
     assert [name for name in COMMANDS if f" {name.split()[0]} " not in text] == []
 
 
