@@ -197,6 +197,12 @@ def _leave() -> NoReturn:
 _EXTRAS = {"pyspark": "spark", "delta": "spark", "pyarrow": "spark", "pandas": "spark", "grpc": "connect"}
 
 
+def _is_spark_gone(error: Exception) -> bool:
+    """Whether the connection to Spark's Java process broke: of brokers and databases their clients tell."""
+    refused = isinstance(error, ConnectionRefusedError | ConnectionResetError) and not error.filename
+    return refused or type(error).__name__ == "Py4JNetworkError"
+
+
 def _failed(error: Exception) -> int:
     from lakehouse.reporting.logs import say
 
@@ -204,6 +210,12 @@ def _failed(error: Exception) -> int:
         logging.getLogger("lakehouse").debug("failed", exc_info=error)
     if isinstance(error, LakehouseError):
         say(str(error), "error")
+    elif _is_spark_gone(error):
+        say(
+            "Spark: expected its Java process to answer, but that has ended: by a signal to the whole group, "
+            "or for want of memory (LAKEHOUSE_DRIVER_MEMORY); what is done stays, run it again to go on",
+            "error",
+        )
     elif isinstance(error, OSError) and error.strerror:
         say(f"{error.filename or 'input'}: {error.strerror}", "error")
     elif isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:

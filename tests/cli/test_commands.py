@@ -17,6 +17,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from typer.testing import CliRunner
 
 from lakehouse.cli.main import COMMANDS, GROUPS, build, main
@@ -157,6 +158,23 @@ def test_a_failure_is_one_sentence_on_stderr_and_an_exit_code(
     assert said in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("Answer from Java side is empty")],
+)
+def test_that_spark_has_ended_is_said_so(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal to the whole group of a run ended Spark first: `input: Connection refused`."""
+
+    def version() -> None:
+        raise error
+
+    monkeypatch.setitem(COMMANDS, "version", version)
+    done = lakehouse("version")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Spark: expected its Java process to answer, but that has ended: ")
 
 
 def test_debug_shows_the_traceback() -> None:
