@@ -218,8 +218,25 @@ def get_session(*, app: str = "lakehouse") -> SparkSession:
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
-        with _own_interrupt():
+        with _own_interrupt(), _starting():
             return SparkSession.builder.getOrCreate() if _provided() else _local(app)
+
+
+_STARTS = threading.Event()
+
+
+def is_starting() -> bool:
+    """Whether a session is being made, which takes seconds in which nothing else can be told."""
+    return _STARTS.is_set()
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    _STARTS.set()
+    try:
+        yield
+    finally:
+        _STARTS.clear()
 
 
 @contextmanager
