@@ -131,7 +131,7 @@ def verify(
         tuple(tables or ()),
         sample=share(sample),
         values=values,
-        wait=seconds_of(wait),
+        wait=seconds_of("--wait", wait),
         parallel=parallel,
     )
     asked = Compared(found, database_settings(found.config), options, progress)
@@ -195,7 +195,7 @@ def maintain(
     from lakehouse.spark.operations import maintain as operation
 
     with working():
-        outcomes = operation.maintain(lake, source, seconds_of(snapshots), progress)
+        outcomes = operation.maintain(lake, source, seconds_of("--snapshots", snapshots), progress)
     print_result(outcomes, as_json)
 
 
@@ -220,7 +220,7 @@ def floor_raise(
     from lakehouse.config.value_types import seconds_of
     from lakehouse.spark.operations import retention
 
-    seconds = None if older_than is None else seconds_of(older_than)
+    seconds = None if older_than is None else seconds_of("--older-than", older_than)
     with working():
         outcome = retention.raise_floor(lake, source, at, seconds, yes=yes, why=why)
     print_result(outcome, as_json, None if yes else "the same command with --yes --why …")

@@ -146,6 +146,7 @@ def test_every_group_has_a_help() -> None:
         ),
         (["inspect", "--value", "no/such", "--format", "canal"], 1, "no/such: No such file or directory"),
         (["ddl", "no/such.sql"], 1, "no/such.sql: No such file or directory"),
+        (["floor", "raise", "shop", "--older-than", "3x"], 2, "--older-than 3x: expected a duration with"),
         (["schema", "json", "tabel"], 2, "schema json: expected source or table, got tabel"),
     ],
 )
