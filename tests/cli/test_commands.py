@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -184,6 +185,40 @@ def test_debug_shows_the_traceback() -> None:
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert done.stderr.endswith("no/such.sql: No such file or directory\n")
+
+
+# a command that fails on its way out as well, as a lock may whose connection was left in the middle of a call
+INTERRUPTED = """
+import time
+from lakehouse.cli import main
+
+def version():
+    print("ready", flush=True)
+    try:
+        time.sleep(60)
+    finally:
+        raise ValueError
+
+main.COMMANDS["version"] = version
+main.main()
+"""
+
+
+def test_ctrl_c_is_one_line_and_exit_code_130() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, "version"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (130, "")
+    assert said == "interrupted; what is done stays, run it again to go on\n"
 
 
 def test_a_closed_pipe_is_quiet() -> None:
