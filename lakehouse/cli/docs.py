@@ -30,6 +30,7 @@ colours (`NO_COLOR=1` turns them off) and tables of its own width; anything else
 | 0 | ok |
 | 1 | failed: one sentence on stderr says why; `lakehouse --debug …` shows a traceback |
 | 2 | bad usage, or a configuration with problems: nothing was run |
+| 130 | interrupted by Ctrl-C: what is done stays, and the same command goes on |
 
 Where a command takes the folder of the configuration or of the lake, `LAKEHOUSE_CONFIGS` and
 `LAKEHOUSE_LAKE` are their defaults.

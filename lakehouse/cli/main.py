@@ -1,14 +1,17 @@
 """The command line: the table of commands, the program built from it, and errors as exit codes.
 
-Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed, 2 bad usage or configuration.
+Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed, 2 bad usage or configuration,
+130 interrupted by Ctrl-C.
 Commands import what they call inside their functions, so that --help stays fast.
 """
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -18,8 +21,8 @@ from lakehouse.cli import file_commands, operator_commands, quality_commands, ru
 from lakehouse.errors import ConfigError, LakehouseError
 
 EXIT_CODES = (
-    "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration. Results go to stdout, progress "
-    "and errors to stderr."
+    "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration, 130 interrupted by Ctrl-C. Results go to "
+    "stdout, progress and errors to stderr."
 )
 # Every command, in the order of --help. A name of two words is a command of a group.
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -140,14 +143,64 @@ def _global_options(
 
 def main() -> None:
     """The console script: an error becomes one sentence on stderr and an exit code."""
+    interrupt = Interrupt()
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
         build()()
+    except Interrupted:
+        _leave()
     except Exception as error:
+        if interrupt.came:  # what is let go on the way out may fail: it was in the middle of its work
+            _leave()
         sys.exit(_failed(error))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+INTERRUPTED = 130
+
+
+class Interrupted(BaseException):
+    """Ctrl-C. No KeyboardInterrupt: typer catches that, and ends with 130 without a word."""
+
+
+class Interrupt:
+    """What Ctrl-C does: the first lets go what is held, locks and connections; a second one ends the process
+    at once.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, *_: object) -> None:
+        if self.came:
+            os._exit(INTERRUPTED)
+        self.came = True
+        if "pyspark" in sys.modules:
+            from lakehouse.spark.session import leave_call
+
+            leave_call()
+        raise Interrupted
+
+
+def _leave() -> NoReturn:
+    """End without waiting for threads, whose work is as safe as in any process that dies."""
+    from lakehouse.reporting.logs import say
+
+    say("interrupted; what is done stays, run it again to go on")
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(INTERRUPTED)
 
 
 # The extra that brings a module which the wheel by itself does not ask for.
 _EXTRAS = {"pyspark": "spark", "delta": "spark", "pyarrow": "spark", "pandas": "spark", "grpc": "connect"}
+
+
+def _is_spark_gone(error: Exception) -> bool:
+    """Whether the connection to Spark's Java process broke: of brokers and databases their clients tell."""
+    refused = isinstance(error, ConnectionRefusedError | ConnectionResetError) and not error.filename
+    return refused or type(error).__name__ == "Py4JNetworkError"
 
 
 def _failed(error: Exception) -> int:
@@ -157,6 +210,12 @@ def _failed(error: Exception) -> int:
         logging.getLogger("lakehouse").debug("failed", exc_info=error)
     if isinstance(error, LakehouseError):
         say(str(error), "error")
+    elif _is_spark_gone(error):
+        say(
+            "Spark: expected its Java process to answer, but that has ended: by a signal to the whole group, "
+            "or for want of memory (LAKEHOUSE_DRIVER_MEMORY); what is done stays, run it again to go on",
+            "error",
+        )
     elif isinstance(error, OSError) and error.strerror:
         say(f"{error.filename or 'input'}: {error.strerror}", "error")
     elif isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:

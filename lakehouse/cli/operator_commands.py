@@ -73,7 +73,8 @@ def audit(
     from lakehouse.reporting.text.lists import audit_parts
     from lakehouse.spark.operations.audit import audit as operation
 
-    found = list(operation(lake, source, progress, fold=not layers))
+    with working():
+        found = list(operation(lake, source, progress, fold=not layers))
     print_as(found, as_json, audit_parts)
     if any(each["findings"] for each in found):
         raise typer.Exit(1)
@@ -130,7 +131,7 @@ def verify(
         tuple(tables or ()),
         sample=share(sample),
         values=values,
-        wait=seconds_of(wait),
+        wait=seconds_of("--wait", wait),
         parallel=parallel,
     )
     asked = Compared(found, database_settings(found.config), options, progress)
@@ -194,7 +195,7 @@ def maintain(
     from lakehouse.spark.operations import maintain as operation
 
     with working():
-        outcomes = operation.maintain(lake, source, seconds_of(snapshots), progress)
+        outcomes = operation.maintain(lake, source, seconds_of("--snapshots", snapshots), progress)
     print_result(outcomes, as_json)
 
 
@@ -219,7 +220,7 @@ def floor_raise(
     from lakehouse.config.value_types import seconds_of
     from lakehouse.spark.operations import retention
 
-    seconds = None if older_than is None else seconds_of(older_than)
+    seconds = None if older_than is None else seconds_of("--older-than", older_than)
     with working():
         outcome = retention.raise_floor(lake, source, at, seconds, yes=yes, why=why)
     print_result(outcome, as_json, None if yes else "the same command with --yes --why …")
@@ -290,7 +291,8 @@ def dead_letters_list(
     from lakehouse.reporting.text.lists import letter_parts
     from lakehouse.spark.operations import dead_letters
 
-    letters = dead_letters.list_dead_letters(lake, source, code)
+    with working():
+        letters = dead_letters.list_dead_letters(lake, source, code)
     print_as(letters, as_json, lambda found: letter_parts(found, lake_view(lake)))
 
 
@@ -302,9 +304,9 @@ def dead_letters_requeue(
     """Decode dead letters again, after the cause is fixed."""
     from lakehouse.spark.operations import dead_letters
 
-    print_result(
-        dead_letters.requeue_dead_letters(lake, source, code), as_json=False, then=command("run gold", lake)
-    )
+    with working():
+        requeued = dead_letters.requeue_dead_letters(lake, source, code)
+    print_result(requeued, as_json=False, then=command("run gold", lake))
 
 
 def dead_letters_dismiss(
@@ -359,10 +361,9 @@ def replay(
     from lakehouse.spark.readers import bronze_records
 
     chosen = bronze_records.chosen_records(topic, partition, offset, incarnation)
-    print_result(
-        bronze_records.replay(lake, source, chosen, to, servers=servers, to_topic=to_topic, options={}),
-        as_json=False,
-    )
+    with working():
+        told = bronze_records.replay(lake, source, chosen, to, servers=servers, to_topic=to_topic, options={})
+    print_result(told, as_json=False)
 
 
 def schema_import(

@@ -109,7 +109,8 @@ def show(
         from lakehouse.reporting.text.rows import change_rows
         from lakehouse.spark.readers.show import show_table
 
-        shown = show_table(lake, table, layer.value, ats[0] if ats else None)
+        with working():
+            shown = show_table(lake, table, layer.value, ats[0] if ats else None)
         lines = islice(shown.lines, limit)
         if as_json:
             print_all(lines, str)
@@ -248,7 +249,8 @@ def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: J
     from lakehouse.spark.readers import status as reader
 
     config = loaded(configs)
-    print_as(reader.plan(config, lake), as_json, plan_parts)
+    with working():
+        print_as(reader.plan(config, lake), as_json, plan_parts)
 
 
 def status(
@@ -270,6 +272,7 @@ def status(
     from lakehouse.spark.readers import status as reader
 
     config = loaded_if_there(configs)
-    entries = reader.status(config, lake, history)
-    views = views_of(entries, reader.orders(config, lake), config, lake=lake)
+    with working():
+        entries = reader.status(config, lake, history)
+        views = views_of(entries, reader.orders(config, lake), config, lake=lake)
     print_as(entries, as_json, lambda found: status_parts(found, views))

@@ -174,7 +174,10 @@ def report(
     ),
 ) -> None:
     """Write one self-contained HTML page: lag, throughput, watermarks, DDL, tables, dead letters, runs."""
-    print_result(_write_report(loaded_if_there(configs), lake, to), as_json=False)
+    config = loaded_if_there(configs)
+    with working():
+        written = _write_report(config, lake, to)
+    print_result(written, as_json=False)
 
 
 def _write_report(config: "Config | None", lake: str | None, to: Path) -> dict[str, Any]:
@@ -251,7 +254,9 @@ def metrics(
     from lakehouse.reporting.prometheus import exposition, write_metrics
     from lakehouse.spark.readers.report import observed
 
-    text = exposition(observed(loaded_if_there(configs), lake))
+    config = loaded_if_there(configs)
+    with working():
+        text = exposition(observed(config, lake))
     if out is None:
         print(text, end="")
     else:

@@ -174,7 +174,7 @@ def _read(folder: FilePath) -> tuple[Config, list[Problem]]:
                 1,
                 "",
                 text="is no folder",
-                fix="name the folder that holds sources and tables",
+                fix="name the folder that holds sources and tables, or let `lakehouse init` write it",
             )
         ]
     documents = {

@@ -117,10 +117,8 @@ def _value(match: re.Match[str], env: Mapping[str, str], secret: SecretLookup) -
     if env.get(name):
         return env[name]
     if match["default"] is None:
-        raise ConfigError(
-            f"${{env:{name}}}: the environment variable {name} is not set; set it, or give a default as "
-            f"${{env:{name}:-…}}"
-        )
+        # no word of a default here: validate refuses that of a secret
+        raise ConfigError(f"${{env:{name}}}: the environment variable {name} is not set; set it")
     return match["default"].removeprefix(":-")
 
 

@@ -33,12 +33,12 @@ def _duration(value: object) -> timedelta:
     return timedelta(seconds=int(value.removesuffix(matched[1])) * _SECONDS[matched[1]])
 
 
-def seconds_of(text: str) -> float:
-    """The seconds of a duration that was given on the command line."""
+def seconds_of(option: str, text: str) -> float:
+    """The seconds of a duration that was given on the command line as this option."""
     try:
         return _duration(text).total_seconds()
     except ValueError as error:
-        raise ConfigError(f"{text}: {error}") from error
+        raise ConfigError(f"{option} {text}: {error}") from error
 
 
 def _size(value: object) -> int:

@@ -43,6 +43,10 @@ def init(
     """
     if format is not None and format not in FORMATS:
         raise ConfigError(f"--format {format}: expected one of {', '.join(FORMATS)}")
+    if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
+        raise ConfigError(
+            f"--name {name}: expected letters, digits, _, - and . alone; write --name {source_name(name)}"
+        )
     sample = _sample(given, format, progress)
     source = name or source_name(sample.name)
     texts = {f"sources/{source}.yml": source_text(sample)}

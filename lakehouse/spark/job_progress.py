@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pyspark import SparkContext
 
 from lakehouse.reporting.text.values import QUICK, duration, number
+from lakehouse.spark.session import is_starting
 
 
 class Stage(NamedTuple):
@@ -25,6 +26,8 @@ class JobProgress:
 
     def __call__(self) -> str:
         """Nothing where no stage runs, or one task alone, or the session speaks Connect, which tells none."""
+        if is_starting():
+            return "Spark starts"
         return self.text(running_stages(), time.monotonic())
 
     def text(self, stages: Iterable[Stage], now: float) -> str:

@@ -7,6 +7,7 @@ of the cache. Nobody else asks where it runs; what differs is in `capabilities`.
 
 import os
 import re
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pyspark
-from pyspark import StorageLevel
+from pyspark import SparkContext, StorageLevel
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -217,7 +218,49 @@ def get_session(*, app: str = "lakehouse") -> SparkSession:
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
-        return SparkSession.builder.getOrCreate() if _provided() else _local(app)
+        with _own_interrupt(), _starting():
+            return SparkSession.builder.getOrCreate() if _provided() else _local(app)
+
+
+_STARTS = threading.Event()
+
+
+def is_starting() -> bool:
+    """Whether a session is being made, which takes seconds in which nothing else can be told."""
+    return _STARTS.is_set()
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    _STARTS.set()
+    try:
+        yield
+    finally:
+        _STARTS.clear()
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """A handler of Ctrl-C that the program has set stays: PySpark sets one of its own, which calls Java in
+    the middle of another call and fails.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def leave_call() -> None:
+    """Close this thread's connection to Java, for an exception that may be raised in the middle of a call:
+    the next call takes a connection of its own, and not the answer to that one.
+    """
+    context = SparkContext._active_spark_context
+    client = getattr(context and context._gateway, "_gateway_client", None)
+    connection = client and client.get_thread_connection()
+    if connection is not None:
+        connection.close()
 
 
 def _provided() -> bool:

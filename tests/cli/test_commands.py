@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from typer.testing import CliRunner
 
 from lakehouse.cli.main import COMMANDS, GROUPS, build, main
@@ -96,7 +98,7 @@ def test_help_documents_the_exit_codes_and_every_command() -> None:
 
     text = " ".join(done.stdout.split())
     assert done.returncode == 0
-    assert "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration." in text
+    assert "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration, 130 interrupted by Ctrl-C." in text
     assert [name for name in COMMANDS if f" {name.split()[0]} " not in text] == []
 
 
@@ -145,6 +147,7 @@ def test_every_group_has_a_help() -> None:
         ),
         (["inspect", "--value", "no/such", "--format", "canal"], 1, "no/such: No such file or directory"),
         (["ddl", "no/such.sql"], 1, "no/such.sql: No such file or directory"),
+        (["floor", "raise", "shop", "--older-than", "3x"], 2, "--older-than 3x: expected a duration with"),
         (["schema", "json", "tabel"], 2, "schema json: expected source or table, got tabel"),
     ],
 )
@@ -159,12 +162,63 @@ def test_a_failure_is_one_sentence_on_stderr_and_an_exit_code(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "error",
+    [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("Answer from Java side is empty")],
+)
+def test_that_spark_has_ended_is_said_so(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal to the whole group of a run ended Spark first: `input: Connection refused`."""
+
+    def version() -> None:
+        raise error
+
+    monkeypatch.setitem(COMMANDS, "version", version)
+    done = lakehouse("version")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Spark: expected its Java process to answer, but that has ended: ")
+
+
 def test_debug_shows_the_traceback() -> None:
     done = process("--debug", "ddl", "no/such.sql")
 
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert done.stderr.endswith("no/such.sql: No such file or directory\n")
+
+
+# a command that fails on its way out as well, as a lock may whose connection was left in the middle of a call
+INTERRUPTED = """
+import time
+from lakehouse.cli import main
+
+def version():
+    print("ready", flush=True)
+    try:
+        time.sleep(60)
+    finally:
+        raise ValueError
+
+main.COMMANDS["version"] = version
+main.main()
+"""
+
+
+def test_ctrl_c_is_one_line_and_exit_code_130() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, "version"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (130, "")
+    assert said == "interrupted; what is done stays, run it again to go on\n"
 
 
 def test_a_closed_pipe_is_quiet() -> None:

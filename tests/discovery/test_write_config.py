@@ -61,6 +61,15 @@ def test_what_is_written_is_valid_and_has_a_yaml_for_each_table_of_the_recording
     assert {table.source for table in config.tables.values()} == {name}
 
 
+@pytest.mark.parametrize("name", ["mein shop", "../shop", "shop`x", ""])
+def test_a_name_that_is_no_word_is_refused_with_one_that_is(name: str, tmp_path: Path) -> None:
+    """Commands that are to be copied from the output name the source."""
+    with pytest.raises(ConfigError, match=r"^--name .*: expected letters.* alone; write --name \w+$"):
+        look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name=name)
+
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("tree", sorted((DATA / "storage").iterdir()), ids=lambda tree: tree.name)
 def test_the_folder_of_a_storage_sink_is_described_as_its_files_show_it(tree: Path, tmp_path: Path) -> None:
     look(tmp_path, storage=str(tree / "data"), name="sink")

@@ -42,7 +42,10 @@ def test_each_layer_has_a_module_that_runs_as_a_script(layer: str) -> None:
     )
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "/nowhere:1:1: is no folder; name the folder that holds sources and tables\n"
+    assert done.stderr == (
+        "/nowhere:1:1: is no folder; name the folder that holds sources and tables, or let `lakehouse init` "
+        "write it\n"
+    )
 
 
 def test_spark_is_not_imported_before_the_configuration_is_valid() -> None:

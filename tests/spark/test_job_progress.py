@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
 
+from lakehouse.spark import session
 from lakehouse.spark.job_progress import JobProgress, Stage, running_stages
 
 
@@ -47,3 +50,20 @@ def test_a_context_that_has_not_begun_tells_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(SparkContext, "_active_spark_context", SparkContext.__new__(SparkContext))
 
     assert running_stages() == []
+
+
+def test_while_a_session_is_made_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Needs no session: the seconds of its start were silent."""
+    asked, told = JobProgress(), list[str]()
+
+    def no_session() -> None:
+        raise PySparkRuntimeError("none is active")
+
+    monkeypatch.setattr(SparkSession, "active", no_session)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(session, "_provided", lambda: False)
+    monkeypatch.setattr(session, "_local", lambda app: told.append(asked()))
+    session.get_session()
+
+    assert told == ["Spark starts"]
+    assert asked() == ""

@@ -1,5 +1,9 @@
 """A session of this machine is made for few rows, and compiles its plans while many are worked on."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,6 +11,7 @@ from typing import Any
 import pytest
 
 from lakehouse.spark.session import keeps_drivers_apart, local_settings, many_rows
+from tests.support.paths import ROOT
 
 SETTING = "spark.sql.codegen.factoryMode"
 
@@ -87,3 +92,50 @@ def test_databricks_keeps_the_commits_of_several_drivers_apart(monkeypatch: pyte
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
 
     assert keeps_drivers_apart(SimpleNamespace(), "s3://bucket/lake")  # type: ignore[arg-type]
+
+
+# a command that has a handler of its own while its session is made, as `run` has; then is in the middle of a
+# call of Java's, and asks Spark another thing on its way out
+LONG_COMMAND = """
+import os, signal
+from lakehouse.cli import main
+from lakehouse.spark.pipeline.one_pass import Stop
+from lakehouse.spark.session import get_session
+
+def version():
+    with Stop().installed() as stop:
+        spark = get_session()
+        os.kill(os.getpid(), signal.SIGINT)
+        print("ready, and stopped:", stop(), flush=True)
+    try:
+        spark.range(10**15).selectExpr("sum(id % 7)").collect()
+    finally:
+        print(spark.range(7).count())
+
+main.COMMANDS["version"] = version
+main.main()
+"""
+
+
+def test_ctrl_c_in_the_middle_of_spark_work_ends_a_command_in_one_line(tmp_path: Path) -> None:
+    """PySpark's own handler took the place of any other: it called Java in the middle of that call, `internal
+    error: Py4JError`, and of a run it ended the batch in hand.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", LONG_COMMAND, "version"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready, and stopped: True\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+        os.killpg(process.pid, signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (130, "7\n")
+    assert said == "interrupted; what is done stays, run it again to go on\n"

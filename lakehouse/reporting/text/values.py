@@ -94,11 +94,11 @@ def size(count: float) -> str:
 
 def pace(done: int, seconds: float, left: int | None = None) -> str:
     """The rate of work, and how long what is left takes at it, as the end of a line of progress; nothing of
-    work that was quick.
+    work that was quick, and no time of work of which less than a hundredth is done: it has only just begun.
     """
     if seconds < QUICK or not done:
         return ""
-    rest = f", about {duration(max(1, left * seconds / done))} left" if left else ""
+    rest = f", about {duration(max(1, left * seconds / done))} left" if left and done * 100 >= left else ""
     return f", {number(round(done / seconds))} a second{rest}"
 
 

@@ -17,6 +17,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
+from lakehouse.reporting.text.values import counted
 from lakehouse.spark.change_log.layer_counts import bronze_findings, silver_findings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import shadow_difference, shadow_run
@@ -49,7 +50,7 @@ def source_audit(log: OpsLog, settings: SourceSettings, progress: Progress, *, f
     if done is None:
         return {"source": log.source, "batches": 0, "tables": 0, "not_compared": [], "findings": []}
     with many_rows(log.spark):
-        progress(f"audit   {log.source}: bronze against {done.batch} batches of silver")
+        progress(f"audit   {log.source}: bronze against {counted(done.batch, 'batch')} of silver")
         findings = [*bronze_findings(log, done), *silver_findings(log, done)]
     compared, left_out = 0, []
     for entry in manifest.tables if fold and manifest is not None else ():

@@ -100,8 +100,9 @@ def check_dump(source: Source, given: Given, progress: Progress) -> list[dict[st
 
 def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, Any]:
     """Land a dump in bronze. What an earlier run of the same dump has landed is not landed again."""
-    spark, dump, found = get_session(), dump_of(given), Found()
+    dump, found = dump_of(given), Found()
     place = place_of(source, dump, given.at)
+    spark = get_session()  # what is wrong with the dump is told before Spark starts
     with layer_lock(spark, source.lake, source.name, ("import",)) as lake:
         register(spark, lake, source.name, source.settings)
         log = OpsLog(spark, lake, source.name).load()

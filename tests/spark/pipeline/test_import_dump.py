@@ -244,6 +244,16 @@ def test_a_dump_without_a_place_in_the_feed_is_refused_and_lands_nothing(spark: 
     assert place.bring(dump, str(T + 50))["rows"] == 5
 
 
+def test_that_there_is_no_dump_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Needs no session: a name that was typed wrongly took as long as Spark's start."""
+    monkeypatch.setattr(command, "get_session", lambda: pytest.fail("Spark is started"))
+
+    with pytest.raises(LakehouseError, match="expected the folder or the file of a dump, got nothing there"):
+        command.import_dump(None, command.Given(str(tmp_path / "none")), quiet)  # type: ignore[arg-type]
+
+
 def test_a_dump_of_before_the_feed_s_first_message_is_told_as_a_gap(spark: Any, tmp_path: Path) -> None:
     place, told = Place(tmp_path, "ticdc-open"), list[str]()
     dump = dumped(tmp_path / "dump.sql", str(T + 5))
