@@ -88,6 +88,21 @@ CANAL: Settings = {
     "canal.instance.filter.dml.insert": Setting(None, "true", "no insert is sent"),
     "canal.instance.filter.dml.update": Setting(None, "true", "no update is sent"),
     "canal.instance.filter.dml.delete": Setting(None, "true", "no delete is sent"),
+    **dict.fromkeys(
+        ("canal.instance.filter.field", "canal.instance.filter.black.field"),
+        Setting(None, ".+", "columns that are left out are unknown, not NULL"),
+    ),
+    "canal.instance.filter.regex": Setting(
+        None,
+        r"(?!\.\*\\+\.\.\*$).+",
+        "a table that a RENAME takes out of it goes on without its changes",
+    ),
+    "canal.instance.filter.black.regex": Setting(
+        None, ".+", "a table that a RENAME takes into it goes on without its changes"
+    ),
+    "canal.instance.tsdb.enable": Setting(
+        None, "false", "a Canal that lags behind an ALTER sends earlier rows under the columns of after it"
+    ),
     "canal.instance.connectionCharset": Setting(
         None,
         "gbk|gb2312|gb18030|big5|iso-8859-1|latin1",
@@ -127,8 +142,10 @@ DEBEZIUM: Settings = {
             "tables that it leaves out are taken for empty ones, for their statements come",
         ),
     ),
-    "gtid.source.includes": Setting(None, ".+", "rows that other servers wrote first are left out"),
-    "gtid.source.excludes": Setting(None, ".+", "rows that those servers wrote first are left out"),
+    **dict.fromkeys(
+        ("gtid.source.includes", "gtid.source.excludes"),
+        Setting(None, ".+", "rows are left out that other servers wrote first"),
+    ),
     "field.name.adjustment.mode": Setting(
         None, "avro|avro_unicode", "columns whose names it changes are unknown"
     ),
@@ -137,6 +154,10 @@ DEBEZIUM: Settings = {
         Setting(
             None, "true", "rows behind a statement that it can't parse are read by the columns before it"
         ),
+    ),
+    **dict.fromkeys(
+        ("database.connectionTimeZone", "driver.connectionTimeZone"),
+        Setting(None, ".+", "where it is not the server's zone, a snapshot's TIMESTAMPs are other times"),
     ),
     "snapshot.locking.mode": Setting(
         None, "none", "a snapshot may hold rows of after its place: without a key they are there twice"
@@ -166,9 +187,24 @@ DEBEZIUM: Settings = {
     "converters": Setting(
         None, ".+", "a converter may send other values: 1 for any number but 0, a real date for a zero one"
     ),
+    "transforms.NAME.type": Setting(
+        None,
+        "(?!.*(ExtractNewRecordState|RegexRouter)$).+",
+        "a transform may change values: ByLogicalTableRouter sends a column's default for NULL, "
+        "TimezoneConverter a DATETIME of another zone",
+    ),
+    **dict.fromkeys(
+        ("column.include.list", "column.exclude.list"),
+        Setting(None, ".+", "columns that it leaves out are unknown, not NULL"),
+    ),
+    "unavailable.value.placeholder": Setting(
+        None, ".+", "under binlog_row_image=NOBLOB it would be stored in place of a text or bytes"
+    ),
     "column.truncate.to.N.chars": Setting(None, ".+", "longer text is cut"),
-    "column.mask.with.N.chars": Setting(None, ".+", "values are asterisks"),
-    "column.mask.hash": Setting(None, ".+", "values are their hashes"),
+    **dict.fromkeys(
+        ("column.mask.with.N.chars", "column.mask.hash"),
+        Setting(None, ".+", "values are asterisks or hashes"),
+    ),
     "message.key.columns": Setting(
         None, ".+", "rows of a snapshot that share such a key are told apart by nothing: their table is held"
     ),
@@ -177,7 +213,12 @@ DEBEZIUM: Settings = {
         "drop|tombstone|delete-to-tombstone",
         "deletes of unwrapped rows are not seen, but by `add.headers`",
     ),
-    "skipped.operations": Setting("t", "(.*,)?\\s*t\\s*(,.*)?", "truncates never arrive"),
+    "skipped.operations": Setting(
+        "t", "(.*,)?\\s*[cudt]\\s*(,.*)?", "changes of that kind (t: truncates) never arrive"
+    ),
+    "include.schema.changes": Setting(
+        None, "false", "tables that were dropped or renamed stay, and without schemas no column has a type"
+    ),
     "bigint.unsigned.handling.mode": Setting(
         "long",
         "long",

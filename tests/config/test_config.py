@@ -704,7 +704,7 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
         ),
         (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {gtid.source.includes: a.*}\n",
-            "4:12: upstream.gtid.source.includes: rows that other servers wrote first are left out; "
+            "4:12: upstream.gtid.source.includes: rows are left out that other servers wrote first; "
             "change it at the producer, and say so under `upstream:`",
         ),
         (
@@ -714,13 +714,51 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
         ),
         (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {column.mask.hash.a.with.salt.b: c}\n",
-            "4:1: upstream.column.mask.hash: values are their hashes; "
+            "4:1: upstream.column.mask.hash: values are asterisks or hashes; "
             "change it at the producer, and say so under `upstream:`",
         ),
         (
             "format: debezium\nrecording: a\ntables: auto\n",
             (
-                "1:1: upstream.skipped.operations: is not said, and by default t: truncates never arrive; "
+                "1:1: upstream.skipped.operations: is not said, and by default t: changes of that kind (t: "
+                "truncates) never arrive; change it at the producer, and say so under `upstream:`"
+            ),
+        ),
+        (
+            "format: canal\nrecording: a\ntime_zone: UTC\ntables: auto\n"
+            "upstream: {canal.instance.tsdb.enable: false}\n",
+            (
+                "5:12: upstream.canal.instance.tsdb.enable: a Canal that lags behind an ALTER sends earlier "
+                "rows under the columns of after it; change it at the producer, and say so under `upstream:`"
+            ),
+        ),
+        (
+            "format: canal\nrecording: a\ntime_zone: UTC\ntables: auto\n"
+            "upstream: {canal.instance.filter.regex: 'shop\\..*'}\n",
+            (
+                "5:12: upstream.canal.instance.filter.regex: a table that a RENAME takes out of it goes on "
+                "without its changes; change it at the producer, and say so under `upstream:`"
+            ),
+        ),
+        (
+            "format: debezium\nrecording: a\ntables: auto\nupstream: {driver.connectionTimeZone: UTC}\n",
+            "4:12: upstream.driver.connectionTimeZone: where it is not the server's zone, a snapshot's "
+            "TIMESTAMPs are other times; change it at the producer, and say so under `upstream:`",
+        ),
+        (
+            "format: debezium\nrecording: a\ntables: auto\nupstream: {skipped.operations: 'd, u'}\n",
+            (
+                "4:12: upstream.skipped.operations: changes of that kind (t: truncates) never arrive; "
+                "change it at the producer, and say so under `upstream:`"
+            ),
+        ),
+        (
+            "format: debezium\nrecording: a\ntables: auto\n"
+            "upstream: {transforms.a.type: org.apache.kafka.connect.transforms.RegexRouter, "
+            "transforms.b.type: io.debezium.transforms.TimezoneConverter}\n",
+            (
+                "4:1: upstream.transforms.NAME.type: a transform may change values: ByLogicalTableRouter "
+                "sends a column's default for NULL, TimezoneConverter a DATETIME of another zone; "
                 "change it at the producer, and say so under `upstream:`"
             ),
         ),

@@ -387,9 +387,10 @@ def test_what_add_headers_puts_beside_an_unwrapped_row_is_read(written: Callable
     )
 
 
-def test_an_unwrapped_delete_may_be_a_key_and_headers_alone() -> None:
-    """delete.tombstone.handling.mode=tombstone, its default; the connector's own tombstone behind it says
-    nothing but `d`.
+@pytest.mark.parametrize("value", [None, b"null"])
+def test_an_unwrapped_delete_may_be_a_key_and_headers_alone(value: bytes | None) -> None:
+    """delete.tombstone.handling.mode=tombstone, its default, whose null a converter without schemas writes as
+    text; the connector's own tombstone behind it says nothing but `d`.
     """
     told = {
         "__op": "d",
@@ -401,7 +402,7 @@ def test_an_unwrapped_delete_may_be_a_key_and_headers_alone() -> None:
     }
     headers = tuple((name, content.encode()) for name, content in told.items())
 
-    event = one(msgspec.structs.replace(message(None, {"id": 1}), headers=headers))
+    event = one(msgspec.structs.replace(message(None, {"id": 1}), value=value, headers=headers))
 
     assert (event.op, event.key, event.before, event.flags) == (
         "delete",
@@ -410,7 +411,9 @@ def test_an_unwrapped_delete_may_be_a_key_and_headers_alone() -> None:
         ("partial_before",),
     )
     assert event.position == (1, 12, 345, 1, 2, 1)
-    assert list(decode(msgspec.structs.replace(message(None, {"id": 1}), headers=headers[:1]), {})) == []
+    for value in (None, b"null"):
+        told_nothing = msgspec.structs.replace(message(None, {"id": 1}), value=value, headers=headers[:1])
+        assert list(decode(told_nothing, {})) == []
 
 
 @pytest.mark.parametrize(
@@ -700,16 +703,18 @@ def test_a_table_that_a_signal_asked_for_is_shown_without_a_statement() -> None:
     assert event.columns == [{"name": "id", "type": "int", "not_null": True}]
 
 
+NO_RECORD = (
+    "value: expected a row, schema change, transaction, heartbeat, notification or signal record, got none "
+    "of them: a row that a transform has unwrapped needs source.file and source.pos in its add.fields"
+)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (
-            {"a": 1},
-            (
-                "value: expected a row, schema change, transaction, heartbeat, notification or signal "
-                "record, got none of them"
-            ),
-        ),
+        ({"a": 1}, NO_RECORD),
+        ({"id": 1}, NO_RECORD),  # which a transaction marker has as text
+        ({"schema": {"type": "struct"}, "payload": {"id": 1, "op": 2}}, NO_RECORD),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
         (
             {"source": SOURCE | {"row": -1}, "op": "c", "after": {"id": 1}},
@@ -718,8 +723,8 @@ def test_a_table_that_a_signal_asked_for_is_shown_without_a_statement() -> None:
         (
             {"id": 1, "__op": "c"},
             (
-                "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no "
-                "place in the order"
+                "unwrapped row: expected __source_file and __source_pos (add.fields, prefix __), got none: "
+                "it has no place in the order"
             ),
         ),
     ],
@@ -728,6 +733,23 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
     with pytest.raises(DecodeError) as error:
         list(decode(message(value), {}))
     assert str(error.value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "converter"),
+    [
+        (b"Struct{after=Struct{id=1},source=Struct{version=3.5.0.Final},op=r}", "StringConverter"),
+        (
+            b'{"id":"name:shop","source":"/debezium/mariadb/shop","specversion":"1.0","data":{"op":"r"}}',
+            "CloudEventsConverter",
+        ),
+        (b"\0\0\0\0\x07\x02", "that of a schema registry (Avro, Protobuf or JSON Schema)"),
+    ],
+)
+def test_what_another_converter_wrote_is_refused_by_its_name(value: bytes, converter: str) -> None:
+    with pytest.raises(DecodeError, match=r"value\.converter JsonConverter") as error:
+        list(decode(msgspec.structs.replace(message(None), value=value), {}))
+    assert str(error.value).endswith(converter)
 
 
 @pytest.mark.parametrize(
