@@ -199,7 +199,7 @@ REMEDIES: tuple[tuple[str, Callable[[Where], Steps]], ...] = (
     (r"[\d,]+ dead letters", dead_letters),
     (r"[\d,]+ rejected rows", _rejected_rows),
     (r"epoch \d+ was raised without a snapshot", _epoch),
-    (r"changes came after a watermark", _late),
+    (r"changes came after a watermark|[^ ]+ was left out of the watermark", _late),
     (r"[\d,]+ offsets of .* were (deleted|read)", _lost),
     (r"topic .* was created anew", _lost),
     (r"the storage sink lacks ", _missing_file),

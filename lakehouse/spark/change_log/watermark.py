@@ -103,6 +103,21 @@ def came_back(log: OpsLog, done: Done, last: Manifest | None) -> list[Partition]
     return [one for one in partition_lives(done, log).again if one not in known]
 
 
+def left_open(log: OpsLog, done: Done, watermark: Position, ends: Mapping[str, Position]) -> tuple[str, ...]:
+    """The partitions that a watermark went on without, since they were retired or are more than the YAML says
+    are written to, which count by now and are not past it, in words: they may have more to send from below
+    it. `ends` as in `source_watermark`.
+    """
+    marks, told = partition_watermarks(done), set(listing(log).partitions)
+    topics, lives = {topic for topic, _ in told}, partition_lives(done, log)
+    more = {place for place in lives.partitions if place[0] in topics and place not in told}
+    return tuple(
+        f"{topic}/{number} was left out of the watermark, and counts now: more may come in it from below"
+        for topic, number in sorted({*lives.again, *more})
+        if topic not in ends and marks.get((topic, number), MIN_POSITION) < watermark
+    )
+
+
 def _offsets(read: tuple[NextOffset, ...], partition: int) -> dict[str, int]:
     return {one.incarnation: one.offset for one in read if one.partition == partition}
 

@@ -356,7 +356,9 @@ def plan_shards(
         known=known,
         held=tuple(held),
         untold=tuple(lineage for lineage in living if not _is_told(lineage, at)),
-        whole=must_fold_whole(run, known, shards_id(options), shape, at=at),
+        # while none lived, changes have passed that are in no table
+        whole=must_fold_whole(run, known, shards_id(options), shape, at=at)
+        or (known is not None and known.state == "retired"),
         options=options,
     )
 

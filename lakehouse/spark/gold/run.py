@@ -36,7 +36,7 @@ from lakehouse.spark.change_log.late_changes import disproved
 from lakehouse.spark.change_log.reconcile import Reconciled, is_counted, reconciled
 from lakehouse.spark.change_log.schema_history import load_history, record_ids
 from lakehouse.spark.change_log.undeclared_columns import infer_columns
-from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends
+from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends, left_open
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import GoldRun, Progress, plan_table, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Size, TableResult, Window
@@ -157,6 +157,9 @@ def prepared(
     begun = (one for one in history.lineages if one.start <= window.position)
     record_ids(log, (one for one in begun if is_selected(settings, one)))
     layers = reconciled(log, last, done)
+    if promising is not None:
+        left = left_open(log, done, window.position, ends)
+        layers = layers._replace(losses=(*layers.losses, *left))
     run = open_run(
         log,
         settings,

@@ -8,7 +8,7 @@ does not stop the others.
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -169,6 +169,8 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, steps: Steps) -> Table
         except Exception as error:  # whatever it is, the other tables go on
             LOG.debug("%s failed", plan.gold, exc_info=error)
             result = failed_result(run, plan, error)
+            with suppress(Exception):  # what failed may be the table itself
+                result = put_back(run, result)
             steps.done(f"gold    {plan.gold}: {result.what}")
             return result
         if result.what and result.entry is not None:
@@ -188,12 +190,28 @@ def applied(run: GoldRun, plan: Plan, new: NewChanges, read: Read, *, again: boo
             result = apply_shards(run, base, new, read)
         else:
             result = apply_table(run, base, new, read)
-        return with_table_id(run, base, result)
+        # one that stays as it was published may have rows of a run that died
+        stays = plan.gold in run.unpublished and not result.what
+        return with_table_id(run, base, put_back(run, result) if stays else result)
     except Exception as error:
         # Delta's own error, which each kind of session shows in its way
         if not again or "DELTA_CONCURRENT" not in str(error):
             raise
         return applied(run, plan, new, read, again=False)
+
+
+def put_back(run: GoldRun, result: TableResult) -> TableResult:
+    """The result, after the Delta table has gone back to the rows that its entry names, where a run has
+    written others that died, or failed half-way.
+    """
+    entry = result.entry
+    there = entry is not None and run.lake.exists(run.spark, "gold", entry.gold)
+    if entry is None or not there or is_another(run.spark, run.lake, entry):
+        return result
+    version = returned_to(run.spark, run.lake, entry.gold, entry.version)
+    if version is None:
+        return result
+    return result._replace(entry=msgspec.structs.replace(entry, version=version))
 
 
 def with_table_id(run: GoldRun, plan: Plan, result: TableResult) -> TableResult:

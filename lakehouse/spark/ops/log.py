@@ -149,7 +149,8 @@ class OpsLog:
         where another run of the same layer has written since this one read the log.
         """
         records = [*self._taken(), *records]
-        written = self._written() if any(isinstance(one, Manifest) for one in records) else None
+        is_last = any(isinstance(one, Manifest) for one in records)  # of what its run writes
+        written = self._written() if is_last else None
         for _ in range(TRIES):
             mine = [self._logged(record, self.seq + number) for number, record in enumerate(records, 1)]
             if self._append(mine):
@@ -157,7 +158,10 @@ class OpsLog:
                 return self.seq
             newer = self._newer()
             self.records += newer
-            if {one.stored for one in mine} <= {one.stored for one in newer}:
+            own = {one.stored for one in mine}
+            if own <= {one.stored for one in newer}:
+                if not is_last:
+                    self._refuse_rival(records, [one for one in newer if one.stored not in own])
                 return self.seq
             if not newer:
                 raise LakehouseError(

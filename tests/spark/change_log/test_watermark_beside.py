@@ -11,6 +11,7 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.ops.progress import Counts, Mark, NextOffset, Partition
 from lakehouse.ops.records.bronze import Partitions, Read
 from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Retired
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.silver import Done
 from lakehouse.sources.kafka_admin import Topic
@@ -23,7 +24,7 @@ from lakehouse.sources.kafka_offsets import (
     joined,
     reading_of,
 )
-from lakehouse.spark.change_log.watermark import source_watermark
+from lakehouse.spark.change_log.watermark import left_open, source_watermark
 from lakehouse.spark.ops.log import OpsLog
 
 
@@ -155,3 +156,28 @@ def test_a_watermark_passes_no_row_whatever_runs_beside_and_dies(seed: int) -> N
     feed.silver(whole=True)
 
     assert feed.gold() == at(feed.time)
+
+
+def test_a_partition_that_was_retired_and_comes_back_leaves_open_what_lies_below_the_watermark() -> None:
+    """Its rows from below may still be on their way, whatever was published without it."""
+
+    def done(offset: int, mark: int) -> Done:
+        read = (NextOffset("t", "", 0, 9), NextOffset("t", "", 1, offset))
+        marks = (Mark("t", 0, at(9)), Mark("t", 1, at(mark)))
+        return Done(
+            batch=1, counts=Counts(), top=None, reach=None, next=read, marks=marks, dead=(), tables=()
+        )
+
+    log = Feed(0).log
+    log.records.append(log._logged(Retired(topic="t", partitions=(1,), why="gone", read=done(2, 1).next), 1))
+    told = ("t/1 was left out of the watermark, and counts now: more may come in it from below",)
+
+    assert left_open(log, done(2, 1), at(9), {}) == (), "nothing has come in it"
+    assert left_open(log, done(3, 1), at(9), {}) == left_open(log, done(4, 8), at(9), {}) == told
+    assert left_open(log, done(5, 9), at(9), {}) == (), "all from below has come"
+    assert left_open(log, done(3, 1), at(9), {"t": at(2)}) == (), "its topic is at its end"
+    log = Feed(0).log
+    log.records.append(log._logged(Partitions(listed=(("t", 0),)), 1))
+    assert left_open(log, done(3, 1), at(9), {}) == told, "it is behind `kafka.partitions`"
+    log.records.append(log._logged(Partitions(listed=(("t", 0), ("t", 1))), 2))
+    assert left_open(log, done(3, 1), at(9), {}) == (), "one that is new has nothing from below"

@@ -123,6 +123,21 @@ def test_a_merged_table_of_which_no_shard_lives_is_retired_or_waits_for_one_that
     assert without_shards(later, plan_of(later)) == entry
 
 
+def test_a_merged_table_that_comes_back_is_folded_whole_for_what_its_last_window_had() -> None:
+    """Its DROP is ignored from now on, and its schema history is the one that was published."""
+    feed = shard(TiCDC(), 0, 1).row(2, "INSERT", ROW, table="o_0")
+    known = entry_of(run_over(feed, 3))
+    feed.row(4, "INSERT", {**ROW, "id": 2}, table="o_0").ddl(5, "DROP TABLE o_0", table="o_0")
+    dropped = run_over(feed, 6, before=3, known=known)
+    retired = without_shards(dropped, plan_of(dropped))
+    ignoring = Rules({("d", "o_0"): {"drop_table": "ignore"}})
+
+    history = feed.memory.ruled(ignoring).history()
+    plan = plan_of(run_over(feed, 9, before=6, known=retired, history=history))
+
+    assert (plan.shape, plan.whole) == (retired.shape, True)
+
+
 def test_rows_with_a_column_that_no_ddl_has_added_hold_a_merged_table_until_it_comes() -> None:
     feed = shard(shard(TiCDC(), 0, 1), 1, 2).row(5, "INSERT", {**ROW, "b": "y"}, table="o_1")
     known = entry_of(run_over(feed, 3))

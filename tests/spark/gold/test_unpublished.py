@@ -13,6 +13,7 @@ from lakehouse.reporting.steps import Steps
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import run as gold_run
 from lakehouse.spark.gold import tables
+from lakehouse.spark.gold.entries import table_entry as table_entry_of
 from lakehouse.spark.gold.new_changes import NewChanges, Seen
 from lakehouse.spark.gold.plan import TablePlan
 from lakehouse.spark.gold.results import Size, TableResult
@@ -122,6 +123,60 @@ def test_what_a_dead_run_did_for_a_yaml_that_was_taken_back_is_taken_back_too(
 
     assert ids(spark, lake) == [1]
     assert operations(spark, lake)[-1] == "RESTORE"
+
+
+@pytest.mark.parametrize("stays", ["its YAML does not fit", "it is dropped"])
+def test_a_table_that_stays_as_it_was_has_no_rows_of_a_run_that_died(
+    spark: Any, tmp_path: Path, stays: str
+) -> None:
+    path, feed, lake = tmp_path / "shop.jsonl", feed_of_one_row(), tmp_path / "lake"
+    run_all(tmp_path, "ticdc-open", write_recording(path, feed.messages), {"shop.t": ""})
+    feed.row(4, "t", 2, v="two")
+    feed.resolved(5)
+    write_recording(path, feed.messages)
+    with (
+        killing(type(spark), lambda name: name.startswith("ops manifest"), after=False),
+        pytest.raises(Killed),
+    ):
+        run_all(tmp_path, "ticdc-open", path, {"shop.t": ""})
+    assert ids(spark, lake) == [1, 2]
+
+    dropped = stays == "it is dropped"
+    if dropped:
+        feed.ddl(6, "t", "DROP TABLE `shop`.`t`")
+        feed.resolved(7)
+    write_recording(path, feed.messages)
+    said = "" if dropped else "gold: {cluster_by: [nothing]}"
+    (told,) = run_all(tmp_path, "ticdc-open", path, {"shop.t": said})["tables"]
+
+    assert (told["state"], ids(spark, lake)) == ("retired" if dropped else "behind", [1])
+
+
+def test_a_table_whose_run_fails_behind_its_write_has_the_rows_that_were_published(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, feed, lake = tmp_path / "shop.jsonl", feed_of_one_row(), tmp_path / "lake"
+    feed.ddl(1, "u", CREATE.replace("`t`", "`u`"))
+    run_all(tmp_path, "ticdc-open", write_recording(path, feed.messages), {"shop.t": ""})
+    feed.row(4, "t", 2, v="two")
+    feed.resolved(5)
+
+    def failing(run: Any, plan: Any, *more: Any) -> Any:
+        if plan.gold == "shop__t":
+            raise RuntimeError("what is told of the commit can't be read")
+        return table_entry_of(run, plan, *more)
+
+    monkeypatch.setattr(tables, "table_entry", failing)
+    told = run_all(tmp_path, "ticdc-open", write_recording(path, feed.messages), {"shop.t": ""})["tables"]
+
+    assert {entry["table"]: entry["state"] for entry in told} == {
+        "shop.t": "behind",
+        "shop.u": "exact",
+    }
+    assert ids(spark, lake) == [1]
+    monkeypatch.undo()
+    run_all(tmp_path, "ticdc-open", path, {"shop.t": ""})
+    assert ids(spark, lake) == [1, 2]
 
 
 @pytest.mark.parametrize("died", [True, False])

@@ -187,3 +187,26 @@ def test_the_commands_of_an_operator_end_to_end(operator: Operator) -> None:
 
     code, _, said = operator.types("epoch", "raise", "shops", "--why", "no such source")
     assert (code, said) == (1, f"shops: expected a source of {operator.root}/lake, which has shop\n")
+
+
+def test_a_retired_partition_that_is_written_to_leaves_tables_incomplete_until_it_is_past_the_watermark(
+    operator: Operator,
+) -> None:
+    for partition in (0, 1):
+        operator.event(partition, 1, 2, {"q": CREATE, "t": 3})
+        operator.event(partition, 1, 3)
+    operator.row(0, 2, 1, "one")
+    operator.event(0, 9, 3)
+    operator.does("run", "all")
+    operator.does("partitions", "retire", "shop", "shop", "1", "--why", "nothing writes to it")
+    operator.does("run", "gold")
+    assert operator.table() == ("exact", {1: "one"})
+
+    operator.row(1, 5, 2, "two")
+    operator.does("run", "all")
+    assert operator.table() == ("incomplete", {1: "one", 2: "two"}), "what else was sent is not known"
+
+    operator.row(1, 6, 3, "three")
+    operator.event(1, 9, 3)
+    operator.does("run", "all")
+    assert operator.table() == ("exact", {1: "one", 2: "two", 3: "three"})

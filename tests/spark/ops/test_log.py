@@ -248,3 +248,36 @@ def test_who_names_batches_stops_where_silver_was_built_again_meanwhile(
     else:
         assert log.add(record) == 2
     assert [one.record for one in stored[1:]] == ([] if stops else [record])
+
+
+@pytest.mark.parametrize(
+    ("record", "behind", "stops"),
+    [
+        (WRITES, Generation(number=2), True),
+        (WRITES, manifest(), True),
+        (plan(4), plan(6), True),
+        (WRITES, plan(6), False),
+        (manifest(), WRITES, False),
+    ],
+)
+def test_who_finds_a_rival_right_behind_its_own_record_stops_too(
+    monkeypatch: pytest.MonkeyPatch, record: Record, behind: Record, stops: bool
+) -> None:
+    """Both are read back at once: the next record would not meet it any more, and a manifest would name the
+    former silver's batches as those of the new. Needs no session.
+    """
+    nothing: Any = None
+    log = OpsLog(nothing, Lake("lake"), "shop")
+    stored = list[Logged]()
+
+    def append(_: OpsLog, rows: list[Logged]) -> None:
+        stored.extend([*rows, log._logged(behind, rows[-1].seq + 1)])
+
+    monkeypatch.setattr(OpsLog, "_append", append)
+    monkeypatch.setattr(OpsLog, "_newer", lambda log: [one for one in stored if one.seq > log.seq])
+
+    if stops:
+        with pytest.raises(LakehouseError, match="this one stops"):
+            log.add(record)
+    else:
+        assert log.add(record) == 2
