@@ -31,6 +31,7 @@ from lakehouse.formats.debezium.envelope import (
     misread_charset,
     primary_key,
     schema_columns,
+    value_of,
 )
 from lakehouse.formats.debezium.records import (
     SNAPSHOT,
@@ -71,12 +72,13 @@ _PLACEHOLDER_TEXTS = frozenset(each.decode() for each in _PLACEHOLDERS)
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message; tombstones, heartbeats and transaction markers have none."""
-    if record := unwrapped_row(message, message.value or b""):
+    value = value_of(message)
+    if record := unwrapped_row(message, value):
         yield from _row_event(record, options)
         return
-    if not message.value:
+    if not value:
         return
-    schema, payload = read_record(message.value)
+    schema, payload = read_record(value)
     if payload is None or payload.source is None:
         return
     if payload.op is not None:

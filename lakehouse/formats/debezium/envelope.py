@@ -62,6 +62,13 @@ class TableChange(msgspec.Struct):
     table: _Table | None = None
 
 
+def value_of(message: Message) -> bytes:
+    """The record's value, empty where it is null. The delete of an unwrapped row (mode `tombstone`) is a null
+    that has a schema, of which a converter without schemas makes the text `null`.
+    """
+    return b"" if message.value is None or message.value == b"null" else message.value
+
+
 def key_image(key: bytes | None) -> Image:
     """The record key's columns, as the wire has them; none for a table without key, and where another
     converter or a transform has made the key something else than an object: the row's own images tell it all

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image, Message
-from lakehouse.formats.debezium.envelope import schema_columns
+from lakehouse.formats.debezium.envelope import schema_columns, value_of
 from lakehouse.formats.debezium.records import Payload, Source, begin_of, read_record
 from lakehouse.formats.debezium.unwrapped import unwrapped_row
 from lakehouse.schema import ColumnType, parse_type
@@ -104,10 +104,11 @@ def _note(
     values: dict[_Column, set[Any]],
     places: _Places,
 ) -> None:
-    if record := unwrapped_row(message, message.value or b""):
+    value = value_of(message)
+    if record := unwrapped_row(message, value):
         _note_rows(record.source, (record.before, record.after), values, has_schema=record.schema is not None)
         return
-    schema, payload = read_record(message.value) if message.value else (None, None)
+    schema, payload = read_record(value) if value else (None, None)
     if payload is None or payload.source is None:
         return
     if payload.op is not None:

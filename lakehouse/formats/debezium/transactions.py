@@ -15,7 +15,7 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message, Position
 from lakehouse.formats.binlog import file_number
-from lakehouse.formats.debezium.envelope import header_members
+from lakehouse.formats.debezium.envelope import header_members, value_of
 from lakehouse.formats.debezium.records import (
     SNAPSHOT,
     STREAMED,
@@ -80,9 +80,10 @@ def _members(message: Message) -> _Members:
     headers = {
         name: msgspec.Raw(msgspec.json.encode(content)) for name, content in header_members(message).items()
     }
-    if not message.value:
+    value = value_of(message)
+    if not value:
         return headers
-    members = read_json(_MEMBERS, message.value, "value")
+    members = read_json(_MEMBERS, value, "value")
     if members.keys() <= {"schema", "payload"}:
         members = read_json(_MEMBERS, members.get("payload", msgspec.Raw(b"{}")), "value")
     return headers | members
