@@ -98,6 +98,11 @@ _SNAPSHOT_SIGNALS = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "res
 _SIGNALS = frozenset({*_SNAPSHOT_SIGNALS, "log", "schema-changes", "set-binlog-position"})
 _CREATES_IN_SNAPSHOT = re.compile(r"0\.|1\.[0-3]\.", re.A)
 _NAME = r"(?:`(?:[^`]|``)*`|[^\s.`(]+)"
+_RECORDS = frozenset({"source", "status"})  # of a row or schema change, of a transaction marker
+_NO_RECORD = (
+    "value: expected a row, schema change, transaction, heartbeat, notification or signal record, got none "
+    "of them: a row that a transform has unwrapped needs source.file and source.pos in its add.fields"
+)
 # statements that no snapshot's records have: they drop `d`.`t` if it exists, and create `t`
 _IN_STREAM = re.compile(
     r"\s*(?:ALTER|RENAME|TRUNCATE|(?:CREATE|DROP)\s+(?:\w+\s+)?INDEX)\s"
@@ -117,11 +122,12 @@ def read_record(value: bytes) -> tuple[bytes | None, Payload | None]:
     """The embedded schema and the record of a value; no record for a null, a heartbeat, a notification or a
     signal.
     """
-    if _is_framed(value):
-        frame = read_json(_FRAMED, value, "value")
-        schema, payload = frame.schema_bytes(), frame.payload
-    else:
-        schema, payload = None, read_json(_FLAT, value, "value")
+    try:
+        schema, payload = _record(value)
+    except DecodeError:
+        if read_members(value).keys().isdisjoint(_RECORDS):
+            raise DecodeError("shape", _NO_RECORD) from None
+        raise
     if payload is None or payload.status is not None or (payload.source is not None and payload.is_change):
         return schema, payload
     members = read_members(value)
@@ -129,11 +135,14 @@ def read_record(value: bytes) -> tuple[bytes | None, Payload | None]:
         return schema, None
     if members.keys() <= {"id", "type", "data"} and str(members.get("type")) in _SIGNALS:
         return schema, None
-    raise DecodeError(
-        "shape",
-        "value: expected a row, schema change, transaction, heartbeat, notification or signal record, got "
-        "none of them",
-    )
+    raise DecodeError("shape", _NO_RECORD)
+
+
+def _record(value: bytes) -> tuple[bytes | None, Payload | None]:
+    if _is_framed(value):
+        frame = read_json(_FRAMED, value, "value")
+        return frame.schema_bytes(), frame.payload
+    return None, read_json(_FLAT, value, "value")
 
 
 def read_members(value: bytes) -> dict[str, Any]:

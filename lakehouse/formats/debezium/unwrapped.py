@@ -70,8 +70,8 @@ def _source(members: dict[str, Any]) -> Source:
     if fields["file"] is None or fields["pos"] is None:
         raise DecodeError(
             "position",
-            "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no "
-            "place in the order",
+            "unwrapped row: expected __source_file and __source_pos (add.fields, prefix __), got none: it "
+            "has no place in the order",
         )
     return _converted(fields, Source)
 

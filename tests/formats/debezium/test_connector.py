@@ -703,16 +703,18 @@ def test_a_table_that_a_signal_asked_for_is_shown_without_a_statement() -> None:
     assert event.columns == [{"name": "id", "type": "int", "not_null": True}]
 
 
+NO_RECORD = (
+    "value: expected a row, schema change, transaction, heartbeat, notification or signal record, got none "
+    "of them: a row that a transform has unwrapped needs source.file and source.pos in its add.fields"
+)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (
-            {"a": 1},
-            (
-                "value: expected a row, schema change, transaction, heartbeat, notification or signal "
-                "record, got none of them"
-            ),
-        ),
+        ({"a": 1}, NO_RECORD),
+        ({"id": 1}, NO_RECORD),  # which a transaction marker has as text
+        ({"schema": {"type": "struct"}, "payload": {"id": 1, "op": 2}}, NO_RECORD),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
         (
             {"source": SOURCE | {"row": -1}, "op": "c", "after": {"id": 1}},
@@ -721,8 +723,8 @@ def test_a_table_that_a_signal_asked_for_is_shown_without_a_statement() -> None:
         (
             {"id": 1, "__op": "c"},
             (
-                "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no "
-                "place in the order"
+                "unwrapped row: expected __source_file and __source_pos (add.fields, prefix __), got none: "
+                "it has no place in the order"
             ),
         ),
     ],
