@@ -36,10 +36,11 @@ def fidelity_warnings(data: Data) -> Iterator[Finding]:
 def _harmful_settings(data: Data) -> Iterator[Finding]:
     for name, (default, harmful, cost) in FORMATS[data["format"]].harmful_settings.items():
         place = "options" if known_option(data["format"], name) else "upstream"
-        configured = setting(data, name)
-        value = default if configured is None else configured
-        if value is not None and re.fullmatch(harmful, value, re.I):
-            text = cost if configured is not None else f"is not said, and by default {value}: {cost}"
+        configured = _configured(data, name)
+        values = configured or ([] if default is None else [default])
+        value = next((one for one in values if re.fullmatch(harmful, one, re.I)), None)
+        if value is not None:
+            text = cost if configured else f"is not said, and by default {value}: {cost}"
             yield (place, name), text, f"change it at the producer, and say so under `{place}:`"
 
 
@@ -53,25 +54,27 @@ def setting(data: Data, name: str) -> str | None:
     """A producer's setting in the source's YAML as text, from the decoder's options or from `upstream`; None
     if unset.
     """
+    return next(iter(_configured(data, name)), None)
+
+
+def _configured(data: Data, name: str) -> list[str]:
+    """The values of a setting, of which there are several where users write into its name."""
     known = known_option(data["format"], name)
-    settings = section(data, "options" if known else "upstream").items()
-    value = next(
-        (
-            value
-            for other, value in settings
-            if generic_name(other) == name or (known and known_option(data["format"], other) == known)
-        ),
-        None,
-    )
-    return None if value is None else option_text(value)
+    return [
+        option_text(value)
+        for other, value in section(data, "options" if known else "upstream").items()
+        if value is not None
+        and (generic_name(other) == name or (known and known_option(data["format"], other) == known))
+    ]
 
 
 def generic_name(name: object) -> str:
     """A setting's name, without what a user writes into it: `column.truncate.to.20.chars`."""
-    return _HASH.sub(r"\1", _LENGTH.sub("N", str(name)))
+    return _TRANSFORM.sub("NAME", _HASH.sub(r"\1", _LENGTH.sub("N", str(name))))
 
 
 _LENGTH, _HASH = re.compile(r"(?<=\.)\d+(?=\.chars$)", re.A), re.compile(r"^(column\.mask\.hash)\..*", re.S)
+_TRANSFORM = re.compile(r"(?<=^transforms\.)[^.]+(?=\.type$)")
 
 
 def configured_options(data: Data) -> dict[str, str]:

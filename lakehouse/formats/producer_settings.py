@@ -166,6 +166,19 @@ DEBEZIUM: Settings = {
     "converters": Setting(
         None, ".+", "a converter may send other values: 1 for any number but 0, a real date for a zero one"
     ),
+    "transforms.NAME.type": Setting(
+        None,
+        "(?!.*(ExtractNewRecordState|RegexRouter)$).+",
+        "a transform may change values: ByLogicalTableRouter sends a column's default for NULL, "
+        "TimezoneConverter a DATETIME of another zone",
+    ),
+    **dict.fromkeys(
+        ("column.include.list", "column.exclude.list"),
+        Setting(None, ".+", "columns that it leaves out are unknown, not NULL"),
+    ),
+    "unavailable.value.placeholder": Setting(
+        None, ".+", "under binlog_row_image=NOBLOB it would be stored in place of a text or bytes"
+    ),
     "column.truncate.to.N.chars": Setting(None, ".+", "longer text is cut"),
     "column.mask.with.N.chars": Setting(None, ".+", "values are asterisks"),
     "column.mask.hash": Setting(None, ".+", "values are their hashes"),
@@ -177,7 +190,12 @@ DEBEZIUM: Settings = {
         "drop|tombstone|delete-to-tombstone",
         "deletes of unwrapped rows are not seen, but by `add.headers`",
     ),
-    "skipped.operations": Setting("t", "(.*,)?\\s*t\\s*(,.*)?", "truncates never arrive"),
+    "skipped.operations": Setting(
+        "t", "(.*,)?\\s*[cudt]\\s*(,.*)?", "changes of that kind (t: truncates) never arrive"
+    ),
+    "include.schema.changes": Setting(
+        None, "false", "tables that were dropped or renamed stay, and without schemas no column has a type"
+    ),
     "bigint.unsigned.handling.mode": Setting(
         "long",
         "long",

@@ -719,7 +719,24 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
         (
             "format: debezium\nrecording: a\ntables: auto\n",
             (
-                "1:1: upstream.skipped.operations: is not said, and by default t: truncates never arrive; "
+                "1:1: upstream.skipped.operations: is not said, and by default t: changes of that kind (t: "
+                "truncates) never arrive; change it at the producer, and say so under `upstream:`"
+            ),
+        ),
+        (
+            "format: debezium\nrecording: a\ntables: auto\nupstream: {skipped.operations: 'd, u'}\n",
+            (
+                "4:12: upstream.skipped.operations: changes of that kind (t: truncates) never arrive; "
+                "change it at the producer, and say so under `upstream:`"
+            ),
+        ),
+        (
+            "format: debezium\nrecording: a\ntables: auto\n"
+            "upstream: {transforms.a.type: org.apache.kafka.connect.transforms.RegexRouter, "
+            "transforms.b.type: io.debezium.transforms.TimezoneConverter}\n",
+            (
+                "4:1: upstream.transforms.NAME.type: a transform may change values: ByLogicalTableRouter "
+                "sends a column's default for NULL, TimezoneConverter a DATETIME of another zone; "
                 "change it at the producer, and say so under `upstream:`"
             ),
         ),

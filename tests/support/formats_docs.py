@@ -40,7 +40,8 @@ APART = ("formats-debezium.md",)
 PATTERNS = {
     ".+": "any",
     "compact|.*compact.*": "`compact`",
-    "(.*,)?\\s*t\\s*(,.*)?": "a list with `t`",
+    "(.*,)?\\s*[cudt]\\s*(,.*)?": "a list with `c`, `u`, `d` or `t`",
+    "(?!.*(ExtractNewRecordState|RegexRouter)$).+": "any but ExtractNewRecordState and RegexRouter",
     "on|1|true": "`ON`",
 }
 
