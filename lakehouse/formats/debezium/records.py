@@ -98,6 +98,7 @@ _SNAPSHOT_SIGNALS = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "res
 _SIGNALS = frozenset({*_SNAPSHOT_SIGNALS, "log", "schema-changes", "set-binlog-position"})
 _CREATES_IN_SNAPSHOT = re.compile(r"0\.|1\.[0-3]\.", re.A)
 _NAME = r"(?:`(?:[^`]|``)*`|[^\s.`(]+)"
+_CLOUD_EVENT = "value: expected a record of Debezium, got a CloudEvent (let value.converter be JsonConverter)"
 _RECORDS = frozenset({"source", "status"})  # of a row or schema change, of a transaction marker
 _NO_RECORD = (
     "value: expected a row, schema change, transaction, heartbeat, notification or signal record, got none "
@@ -125,8 +126,7 @@ def read_record(value: bytes) -> tuple[bytes | None, Payload | None]:
     try:
         schema, payload = _record(value)
     except DecodeError:
-        if read_members(value).keys().isdisjoint(_RECORDS):
-            raise DecodeError("shape", _NO_RECORD) from None
+        _refuse(value)
         raise
     if payload is None or payload.status is not None or (payload.source is not None and payload.is_change):
         return schema, payload
@@ -136,6 +136,15 @@ def read_record(value: bytes) -> tuple[bytes | None, Payload | None]:
     if members.keys() <= {"id", "type", "data"} and str(members.get("type")) in _SIGNALS:
         return schema, None
     raise DecodeError("shape", _NO_RECORD)
+
+
+def _refuse(value: bytes) -> None:
+    """DecodeError for what CloudEventsConverter or a transform has made of a record."""
+    members = read_members(value)
+    if "specversion" in members:
+        raise DecodeError("shape", _CLOUD_EVENT)
+    if members.keys().isdisjoint(_RECORDS):
+        raise DecodeError("shape", _NO_RECORD)
 
 
 def _record(value: bytes) -> tuple[bytes | None, Payload | None]:

@@ -736,6 +736,19 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
 
 
 @pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        (b"Struct{after=Struct{id=1},source=Struct{},op=r}", "JSON, got a text of StringConv"),
+        (b'{"id":"x","source":"/debezium","specversion":"1.0","data":{"op":"r"}}', "got a CloudEvent "),
+    ],
+)
+def test_what_another_converter_wrote_is_refused_by_its_name(value: bytes, got: str) -> None:
+    with pytest.raises(DecodeError, match=r"let value\.converter be JsonConverter") as error:
+        list(decode(msgspec.structs.replace(message(None), value=value), {}))
+    assert got in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("value", "code", "text"),
     [
         (row("x", None, {"id": 1}), "op", "op: expected c, u, d, r or t, got another"),
