@@ -88,6 +88,21 @@ CANAL: Settings = {
     "canal.instance.filter.dml.insert": Setting(None, "true", "no insert is sent"),
     "canal.instance.filter.dml.update": Setting(None, "true", "no update is sent"),
     "canal.instance.filter.dml.delete": Setting(None, "true", "no delete is sent"),
+    **dict.fromkeys(
+        ("canal.instance.filter.field", "canal.instance.filter.black.field"),
+        Setting(None, ".+", "columns that are left out are unknown, not NULL"),
+    ),
+    "canal.instance.filter.regex": Setting(
+        None,
+        r"(?!\.\*\\+\.\.\*$).+",
+        "a table that a RENAME takes out of it goes on without its changes",
+    ),
+    "canal.instance.filter.black.regex": Setting(
+        None, ".+", "a table that a RENAME takes into it goes on without its changes"
+    ),
+    "canal.instance.tsdb.enable": Setting(
+        None, "false", "a Canal that lags behind an ALTER sends earlier rows under the columns of after it"
+    ),
     "canal.instance.connectionCharset": Setting(
         None,
         "gbk|gb2312|gb18030|big5|iso-8859-1|latin1",

@@ -724,6 +724,22 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
             ),
         ),
         (
+            "format: canal\nrecording: a\ntime_zone: UTC\ntables: auto\n"
+            "upstream: {canal.instance.tsdb.enable: false}\n",
+            (
+                "5:12: upstream.canal.instance.tsdb.enable: a Canal that lags behind an ALTER sends earlier "
+                "rows under the columns of after it; change it at the producer, and say so under `upstream:`"
+            ),
+        ),
+        (
+            "format: canal\nrecording: a\ntime_zone: UTC\ntables: auto\n"
+            "upstream: {canal.instance.filter.regex: 'shop\\..*'}\n",
+            (
+                "5:12: upstream.canal.instance.filter.regex: a table that a RENAME takes out of it goes on "
+                "without its changes; change it at the producer, and say so under `upstream:`"
+            ),
+        ),
+        (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {skipped.operations: 'd, u'}\n",
             (
                 "4:12: upstream.skipped.operations: changes of that kind (t: truncates) never arrive; "

@@ -42,6 +42,7 @@ PATTERNS = {
     "compact|.*compact.*": "`compact`",
     "(.*,)?\\s*[cudt]\\s*(,.*)?": "a list with `c`, `u`, `d` or `t`",
     "(?!.*(ExtractNewRecordState|RegexRouter)$).+": "any but ExtractNewRecordState and RegexRouter",
+    r"(?!\.\*\\+\.\.\*$).+": "any but `.*\\..*`",
     "on|1|true": "`ON`",
 }
 
