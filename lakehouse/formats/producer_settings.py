@@ -142,8 +142,10 @@ DEBEZIUM: Settings = {
             "tables that it leaves out are taken for empty ones, for their statements come",
         ),
     ),
-    "gtid.source.includes": Setting(None, ".+", "rows that other servers wrote first are left out"),
-    "gtid.source.excludes": Setting(None, ".+", "rows that those servers wrote first are left out"),
+    **dict.fromkeys(
+        ("gtid.source.includes", "gtid.source.excludes"),
+        Setting(None, ".+", "rows are left out that other servers wrote first"),
+    ),
     "field.name.adjustment.mode": Setting(
         None, "avro|avro_unicode", "columns whose names it changes are unknown"
     ),
@@ -152,6 +154,10 @@ DEBEZIUM: Settings = {
         Setting(
             None, "true", "rows behind a statement that it can't parse are read by the columns before it"
         ),
+    ),
+    **dict.fromkeys(
+        ("database.connectionTimeZone", "driver.connectionTimeZone"),
+        Setting(None, ".+", "where it is not the server's zone, a snapshot's TIMESTAMPs are other times"),
     ),
     "snapshot.locking.mode": Setting(
         None, "none", "a snapshot may hold rows of after its place: without a key they are there twice"
@@ -195,8 +201,10 @@ DEBEZIUM: Settings = {
         None, ".+", "under binlog_row_image=NOBLOB it would be stored in place of a text or bytes"
     ),
     "column.truncate.to.N.chars": Setting(None, ".+", "longer text is cut"),
-    "column.mask.with.N.chars": Setting(None, ".+", "values are asterisks"),
-    "column.mask.hash": Setting(None, ".+", "values are their hashes"),
+    **dict.fromkeys(
+        ("column.mask.with.N.chars", "column.mask.hash"),
+        Setting(None, ".+", "values are asterisks or hashes"),
+    ),
     "message.key.columns": Setting(
         None, ".+", "rows of a snapshot that share such a key are told apart by nothing: their table is held"
     ),

@@ -703,7 +703,7 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
         ),
         (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {gtid.source.includes: a.*}\n",
-            "4:12: upstream.gtid.source.includes: rows that other servers wrote first are left out; "
+            "4:12: upstream.gtid.source.includes: rows are left out that other servers wrote first; "
             "change it at the producer, and say so under `upstream:`",
         ),
         (
@@ -713,7 +713,7 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
         ),
         (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {column.mask.hash.a.with.salt.b: c}\n",
-            "4:1: upstream.column.mask.hash: values are their hashes; "
+            "4:1: upstream.column.mask.hash: values are asterisks or hashes; "
             "change it at the producer, and say so under `upstream:`",
         ),
         (
@@ -738,6 +738,11 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
                 "5:12: upstream.canal.instance.filter.regex: a table that a RENAME takes out of it goes on "
                 "without its changes; change it at the producer, and say so under `upstream:`"
             ),
+        ),
+        (
+            "format: debezium\nrecording: a\ntables: auto\nupstream: {driver.connectionTimeZone: UTC}\n",
+            "4:12: upstream.driver.connectionTimeZone: where it is not the server's zone, a snapshot's "
+            "TIMESTAMPs are other times; change it at the producer, and say so under `upstream:`",
         ),
         (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {skipped.operations: 'd, u'}\n",

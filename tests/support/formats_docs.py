@@ -94,9 +94,12 @@ def settings_table(names: tuple[str, ...]) -> str:
     for name in names:
         for setting, told in FORMATS[name].harmful_settings.items():
             found.setdefault((setting, told), []).append(name)
+    rows: dict[tuple[Setting, tuple[str, ...]], list[str]] = {}
     for (setting, told), of in found.items():
-        only = "" if len(of) == len(names) else f" ({', '.join(of)})"
-        lines.append(f"| `{setting}`{only} | {', '.join(_values(told))} | {told.cost} |")
+        rows.setdefault((told, tuple(of)), []).append(f"`{setting}`")
+    for (told, formats), settings in rows.items():
+        only = "" if len(formats) == len(names) else f" ({', '.join(formats)})"
+        lines.append(f"| {', '.join(settings)}{only} | {', '.join(_values(told))} | {told.cost} |")
     return "\n".join(lines)
 
 
