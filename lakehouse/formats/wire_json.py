@@ -41,7 +41,7 @@ def read_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what:
     except msgspec.ValidationError as error:
         raise DecodeError("shape", f"{what}: {error}") from None
     except msgspec.DecodeError as error:
-        raise DecodeError("json", f"{what}: expected JSON, got {_likely(bytes(data)[:4]) or error}") from None
+        raise DecodeError("json", f"{what}: expected JSON, got {_likely(bytes(data)[:7]) or error}") from None
     except UnicodeDecodeError:
         raise DecodeError("json", f"{what}: expected JSON in UTF-8, got other bytes") from None
     except RecursionError:
@@ -49,10 +49,12 @@ def read_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what:
 
 
 def _likely(head: bytes) -> str:
-    if head == b"\x04\x22\x4d\x18":
+    if head.startswith(b"\x04\x22\x4d\x18"):
         return "an LZ4 frame (does the source's `compression` say so?)"
     if head[:1] == b"\0":
         return "a schema registry's frame (let the producer write JSON without a registry)"
+    if head == b"Struct{":
+        return "a text of StringConverter (let value.converter be JsonConverter)"
     return ""
 
 

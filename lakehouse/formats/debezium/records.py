@@ -98,7 +98,7 @@ _SNAPSHOT_SIGNALS = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "res
 _SIGNALS = frozenset({*_SNAPSHOT_SIGNALS, "log", "schema-changes", "set-binlog-position"})
 _CREATES_IN_SNAPSHOT = re.compile(r"0\.|1\.[0-3]\.", re.A)
 _NAME = r"(?:`(?:[^`]|``)*`|[^\s.`(]+)"
-_CONVERTER = "value: expected JSON as value.converter JsonConverter writes it, got text or bytes of "
+_CLOUD_EVENT = "value: expected a record of Debezium, got a CloudEvent (let value.converter be JsonConverter)"
 _RECORDS = frozenset({"source", "status"})  # of a row or schema change, of a transaction marker
 _NO_RECORD = (
     "value: expected a row, schema change, transaction, heartbeat, notification or signal record, got none "
@@ -139,14 +139,10 @@ def read_record(value: bytes) -> tuple[bytes | None, Payload | None]:
 
 
 def _refuse(value: bytes) -> None:
-    """DecodeError for what another converter or a transform has made of a record."""
-    if value[:1] == b"\0":
-        raise DecodeError("json", _CONVERTER + "that of a schema registry (Avro, Protobuf or JSON Schema)")
-    if value.startswith(b"Struct{"):
-        raise DecodeError("json", _CONVERTER + "StringConverter")
+    """DecodeError for what CloudEventsConverter or a transform has made of a record."""
     members = read_members(value)
     if "specversion" in members:
-        raise DecodeError("shape", _CONVERTER + "CloudEventsConverter")
+        raise DecodeError("shape", _CLOUD_EVENT)
     if members.keys().isdisjoint(_RECORDS):
         raise DecodeError("shape", _NO_RECORD)
 

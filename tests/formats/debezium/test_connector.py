@@ -736,20 +736,16 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
 
 
 @pytest.mark.parametrize(
-    ("value", "converter"),
+    ("value", "got"),
     [
-        (b"Struct{after=Struct{id=1},source=Struct{version=3.5.0.Final},op=r}", "StringConverter"),
-        (
-            b'{"id":"name:shop","source":"/debezium/mariadb/shop","specversion":"1.0","data":{"op":"r"}}',
-            "CloudEventsConverter",
-        ),
-        (b"\0\0\0\0\x07\x02", "that of a schema registry (Avro, Protobuf or JSON Schema)"),
+        (b"Struct{after=Struct{id=1},source=Struct{},op=r}", "JSON, got a text of StringConv"),
+        (b'{"id":"x","source":"/debezium","specversion":"1.0","data":{"op":"r"}}', "got a CloudEvent "),
     ],
 )
-def test_what_another_converter_wrote_is_refused_by_its_name(value: bytes, converter: str) -> None:
-    with pytest.raises(DecodeError, match=r"value\.converter JsonConverter") as error:
+def test_what_another_converter_wrote_is_refused_by_its_name(value: bytes, got: str) -> None:
+    with pytest.raises(DecodeError, match=r"let value\.converter be JsonConverter") as error:
         list(decode(msgspec.structs.replace(message(None), value=value), {}))
-    assert str(error.value).endswith(converter)
+    assert got in str(error.value)
 
 
 @pytest.mark.parametrize(
