@@ -306,7 +306,8 @@ def dead_letters_requeue(
 
     with working():
         requeued = dead_letters.requeue_dead_letters(lake, source, code)
-    print_result(requeued, as_json=False, then=command("run gold", lake))
+    then = f"dead-letters list --source {source}" if requeued.get("dead") else "run gold"
+    print_result(requeued, as_json=False, then=command(then, lake))
 
 
 def dead_letters_dismiss(

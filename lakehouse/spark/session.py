@@ -254,13 +254,17 @@ def _own_interrupt() -> Iterator[None]:
 
 def leave_call() -> None:
     """Close this thread's connection to Java, for an exception that may be raised in the middle of a call:
-    the next call takes a connection of its own, and not the answer to that one.
+    the next call takes a connection of its own, and not the answer to that one. Jobs are ended, for it would
+    wait behind them.
     """
     context = SparkContext._active_spark_context
     client = getattr(context and context._gateway, "_gateway_client", None)
     connection = client and client.get_thread_connection()
     if connection is not None:
         connection.close()
+    if context is not None:
+        with suppress(Exception):  # of a context that is half made, or whose Java has ended
+            context.cancelAllJobs()
 
 
 def _provided() -> bool:

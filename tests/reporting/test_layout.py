@@ -130,6 +130,6 @@ def test_numbers_are_written_as_people_say_them() -> None:
 def test_a_rate_is_said_of_work_that_took_time_and_what_is_left_where_it_is_known() -> None:
     assert pace(1_000_000, 50, 3_000_000) == ", 20,000 a second, about 2 min left"
     assert pace(1_000_000, 50) == pace(1_000_000, 50, 0) == ", 20,000 a second"
-    assert pace(58, 9.9, 100) == pace(0, 70, 100) == ""
+    assert pace(58, 9.9, 100) == pace(0, 70, 100) == pace(3, 60, 9) == ""
     assert pace(20, 10, 2_000) == ", 2 a second, about 17 min left"
     assert pace(20, 10, 200_000) == ", 2 a second"  # that told 28 hours, of work that took minutes

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -121,21 +123,29 @@ def test_ctrl_c_in_the_middle_of_spark_work_ends_a_command_in_one_line(tmp_path:
     """PySpark's own handler took the place of any other: it called Java in the middle of that call, `internal
     error: Py4JError`, and of a run it ended the batch in hand.
     """
-    with subprocess.Popen(
-        [sys.executable, "-c", LONG_COMMAND, "version"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready, and stopped: True\n"
+    out, said = tmp_path / "out", tmp_path / "said"
+    with out.open("w") as stdout, said.open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-c", LONG_COMMAND, "version"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + 300
+        while not out.read_text().endswith("\n"):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(2)
         os.killpg(process.pid, signal.SIGINT)
-        out, said = process.communicate(timeout=60)
+        code = process.wait(60)
+    finally:  # its Java may take a while to end
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
-    assert (process.returncode, out) == (130, "7\n")
-    assert said == "interrupted; what is done stays, run it again to go on\n"
+    assert (code, out.read_text()) == (130, "ready, and stopped: True\n7\n")
+    assert said.read_text() == "interrupted; what is done stays, run it again to go on\n"

@@ -96,7 +96,7 @@ def pace(done: int, seconds: float, left: int | None = None) -> str:
     """The rate of work, and how long what is left takes at it, as the end of a line of progress; nothing of
     work that was quick, and no time of work of which less than a hundredth is done: it has only just begun.
     """
-    if seconds < QUICK or not done:
+    if seconds < QUICK or round(done / seconds) < 1:
         return ""
     rest = f", about {duration(max(1, left * seconds / done))} left" if left and done * 100 >= left else ""
     return f", {number(round(done / seconds))} a second{rest}"

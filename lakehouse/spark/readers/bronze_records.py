@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.discovery.inspect import events_json
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.events import Event, Message
+from lakehouse.events import SNAPSHOT_TOPIC, Event, Message
 from lakehouse.formats import FORMATS, decode_message
 from lakehouse.formats.assemble import BatchContext, Unjoined, assembled
 from lakehouse.sources.recording import write_recording
@@ -218,6 +218,11 @@ def _one_incarnation(bronze: DataFrame, source: str) -> None:
     rows = bronze.select("topic", "incarnation").distinct().orderBy("topic", "incarnation").collect()
     for topic in {row.topic for row in rows}:
         lives = [row.incarnation for row in rows if row.topic == topic]
+        if len(lives) > 1 and topic == SNAPSHOT_TOPIC:
+            raise LakehouseError(
+                f"{source}: its bronze holds {len(lives)} snapshots of tables, which do not stand in "
+                "one recording; replay the feed's topics one by one, --topic NAME, and read the tables again"
+            )
         if len(lives) > 1:
             raise LakehouseError(
                 f"{source}: {topic} was created {len(lives)} times; expected --incarnation, one of "

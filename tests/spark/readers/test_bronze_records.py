@@ -3,13 +3,16 @@ recording again.
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.discovery.read_input import shown_options
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.events import SNAPSHOT_TOPIC
 from lakehouse.formats import order_of
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.sources.recording import read_recording
@@ -19,6 +22,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
+from lakehouse.spark.readers import bronze_records
 from lakehouse.spark.readers.bronze_records import Chosen, chosen_records, inspect_bronze, replay
 from tests.support.paths import DATA
 
@@ -94,6 +98,16 @@ def test_a_replay_into_a_recording_is_the_recording(lake: str, tmp_path: Path) -
     )
     assert list(read_recording(tmp_path / "again.jsonl.gz")) == original
     assert told == {"source": "shop", "messages": len(original), "to": str(tmp_path / "again.jsonl.gz")}
+
+
+def test_snapshots_that_are_not_replayed_are_said_so_and_not_as_a_topic_created_anew() -> None:
+    """Needs no session."""
+    rows = [SimpleNamespace(topic=SNAPSHOT_TOPIC, incarnation=name) for name in ("a", "b")]
+    frame = MagicMock()
+    frame.select().distinct().orderBy().collect.return_value = rows
+
+    with pytest.raises(LakehouseError, match=r"^shop: its bronze holds 2 snapshots .*; replay .* --topic"):
+        bronze_records._one_incarnation(frame, "shop")
 
 
 def test_a_replay_of_a_storage_sink_is_its_folder(lake: str, tmp_path: Path) -> None:
