@@ -212,6 +212,8 @@ def is_identity(old: ColumnType, new: ColumnType) -> bool:
             return (new.length or 1) >= (old.length or 1)
         case "json":
             return True
+        case "vector":
+            return new.length is None  # TiDB's takes any number of dimensions
         case "geometry":
             return new.base == "geometry"
         case _:

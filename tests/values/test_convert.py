@@ -241,6 +241,7 @@ def test_null_stays_null_whatever_the_types() -> None:
         ("datetime", "datetime(0)"),
         ("bit(3)", "bit(4)"),
         ("point", "geometry"),
+        ("vector(3)", "vector"),
     ],
 )
 def test_a_widening_compiles_to_nothing(old: str, new: str) -> None:
@@ -261,6 +262,7 @@ def test_a_widening_compiles_to_nothing(old: str, new: str) -> None:
         ("datetime", "datetime(3)"),
         ("enum('a','b')", "enum('b','a')"),
         ("binary(3)", "binary(4)"),
+        ("vector", "vector(3)"),
     ],
 )
 def test_what_may_change_a_value_is_no_identity(old: str, new: str) -> None:
