@@ -47,18 +47,24 @@ def _of_tables(statement: E.Statement) -> E.Statement:
     return replace(statement, pairs=tuple(pairs))
 
 
-_QUOTED = re.compile(r"`[^`]*`|'[^']*'")
+_QUOTED = re.compile(r"`[^`]*`|((?:\b_\w+|\bCOMMENT )?)('(?:[^']|'')*')")
+_PAIRED = re.compile(r"[^\\]|\\\\")
 
 
 def as_parsed(ddl: str, server: str) -> str:
     """A statement as its server would write it. TiCDC, whose server is a TiDB, sends none as its author wrote
-    it, but as TiDB's parser prints it: with quotes doubled, and backslashes in strings as they are.
+    it, but as TiDB's parser prints it: with quotes doubled, and backslashes in strings as they are. Those of
+    a value (`_UTF8MB4'…'`) and a column's comment are doubled since TiDB 5.0, those of labels are not.
     """
     if server != "tidb" or "\\" not in ddl:
         return ddl
-    return _QUOTED.sub(
-        lambda found: found[0] if found[0][0] == "`" else found[0].replace("\\", 2 * "\\"), ddl
-    )
+    return _QUOTED.sub(_escaped, ddl)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if not found[2] or (found[1] and _PAIRED.sub("", found[2]) == ""):
+        return found[0]
+    return found[0].replace("\\", 2 * "\\")
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,8 @@ def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> R
     read, store = reader(old, (zone if one_sided else "UTC") or "UTC", server), store_of(new)
     if one_sided and zone is None:
         return _no_rule("the session's time zone is not known")
+    if old.family == new.family == "vector":
+        return lambda value: _vector(value, new.length)
     if store is None or read is None or (old.family == "geometry" and not _keeps_geometry(new, server)):
         return _no_rule(f"no rule from {old.family} to {new.family}")
     # TiDB takes an offset in a text to the session's zone
@@ -167,6 +169,12 @@ def _keeps_geometry(new: ColumnType, server: str) -> bool:
     return new.family == "binary" or (
         server == "mariadb" and new.family == "text" and new.base not in PRINTED
     )
+
+
+def _vector(value: Any, dimensions: int | None) -> Any:
+    if type(value) is not str or value.count(",") + 1 != dimensions:
+        raise NoRule("a vector of another number of dimensions")
+    return value
 
 
 def _plain(column_type: ColumnType) -> ColumnType:
@@ -210,8 +218,8 @@ def is_identity(old: ColumnType, new: ColumnType) -> bool:
             return (old.length or 0) == (new.length or 0)
         case "bit":
             return (new.length or 1) >= (old.length or 1)
-        case "json":
-            return True
+        case "json" | "vector":
+            return new.length is None  # TiDB's VECTOR takes any number of dimensions
         case "geometry":
             return new.base == "geometry"
         case _:

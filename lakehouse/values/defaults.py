@@ -155,10 +155,16 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
     target = Target(column_type, rules, zone or "UTC", codec, checked=True)
     # TiDB keeps a YEAR's default as text, and '0' is the year 2000
     is_text_year = family == "year" and server == "tidb" and isinstance(literal.cell, int)
-    value = store(str(literal.cell) if is_text_year else literal.cell, target)
+    cell = str(literal.cell) if is_text_year else literal.cell
+    value = store(_kept_as_json(cell) if server == "tidb" and isinstance(cell, bytes) else cell, target)
     if family == "timestamp" and zone is None and value.endswith("Z"):
         raise NoRule("the session's time zone is not known")
     return value
+
+
+def _kept_as_json(data: bytes) -> bytes:
+    """TiDB keeps a table's definition as JSON: each byte of a default that is no UTF-8 is U+FFFD there."""
+    return re.sub("[\udc80-\udcff]", "\ufffd", data.decode("utf-8", "surrogateescape")).encode()
 
 
 def _vector(text: str) -> str:

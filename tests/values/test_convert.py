@@ -96,6 +96,7 @@ UNDECIDED = [
     ("json", "int", "[1]", "a JSON null, array or object has no value in this type"),
     ("json", "date", '"2024-05-06"', "a date out of a JSON document"),
     ("varchar(9)", "vector(2)", "[1,2]", "no rule from text to vector"),
+    ("vector", "vector(3)", "[1,2]", "a vector of another number of dimensions"),
     ("varchar(9)", "point", "x", "no rule from text to geometry"),
     ("vector(2)", "varchar(9)", "[1,2]", "no rule from vector to text"),
     ("int", "enum", 1, "ENUM without labels"),
@@ -241,6 +242,7 @@ def test_null_stays_null_whatever_the_types() -> None:
         ("datetime", "datetime(0)"),
         ("bit(3)", "bit(4)"),
         ("point", "geometry"),
+        ("vector(3)", "vector"),
     ],
 )
 def test_a_widening_compiles_to_nothing(old: str, new: str) -> None:
@@ -261,10 +263,15 @@ def test_a_widening_compiles_to_nothing(old: str, new: str) -> None:
         ("datetime", "datetime(3)"),
         ("enum('a','b')", "enum('b','a')"),
         ("binary(3)", "binary(4)"),
+        ("vector", "vector(3)"),
     ],
 )
 def test_what_may_change_a_value_is_no_identity(old: str, new: str) -> None:
     assert not is_identity(parse_type(old), parse_type(new))
+
+
+def test_a_vector_with_the_dimensions_of_its_columns_new_type_is_kept() -> None:
+    assert convert("[1,2.5]", parse_type("vector"), parse_type("vector(2)"), server="tidb") == "[1,2.5]"
 
 
 def test_timestamps_become_the_sessions_local_time_and_back() -> None:

@@ -3,6 +3,7 @@ can tell.
 """
 
 import json
+from base64 import b64decode
 
 import pytest
 from hypothesis import assume, given
@@ -184,3 +185,19 @@ def test_a_float_fills_text_as_its_server_prints_it(server: str, text: str) -> N
 )
 def test_a_collation_is_none_within_a_string(default: str, text: str) -> None:
     assert default_value(default, parse_type("varchar(40)"), True) == text
+
+
+@pytest.mark.parametrize(
+    ("default", "tidb", "mysql"),
+    [
+        ("x'41ff'", "41efbfbd", "41ff"),
+        ("x'e4b8ff61f09f98'", 3 * "efbfbd" + "61" + 3 * "efbfbd", "e4b8ff61f09f98"),
+        ("x'00eda080c0800a'", "00" + 5 * "efbfbd" + "0a", "00eda080c0800a"),
+        ("x'c3a9'", "c3a9", "c3a9"),
+    ],
+)
+def test_bytes_of_a_default_that_are_no_utf8_are_lost_in_tidb(default: str, tidb: str, mysql: str) -> None:
+    """As SELECTs on a TiDB of 2026 gave them."""
+    for server, told in (("tidb", tidb), ("mysql", mysql)):
+        filled = default_value(default, parse_type("varbinary(20)"), False, server=server)
+        assert b64decode(filled).hex() == told
