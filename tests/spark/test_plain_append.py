@@ -167,6 +167,16 @@ def test_a_table_that_is_not_plain_is_left_to_delta(spark: Any, tmp_path: Path, 
     assert len(engines(tmp_path / "ops/t")) == 1
 
 
+def test_a_checksum_of_an_older_log_is_none_of_a_new_commit(spark: Any, tmp_path: Path) -> None:
+    lake, log = Lake(str(tmp_path)), tmp_path / "ops/t/_delta_log"
+    lake.append(spark.createDataFrame([(1,)], "id bigint"), "ops", "t")
+    for suffix in ("json", "crc"):
+        held = log / f".{0:020d}.{suffix}.crc"
+        (log / f".{1:020d}.{suffix}.crc").write_bytes(held.read_bytes())
+    assert append_plain(tmp_path / "ops/t", pa.table({"id": pa.array([2], pa.int64())}))
+    assert lake.read(spark, "ops", "t").count() == 2
+
+
 def test_what_is_left_to_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, folder = Lake(str(tmp_path)), tmp_path / "ops/t"
     rows = pa.table({"id": pa.array([2], pa.int64())})

@@ -262,6 +262,8 @@ def _put(path: Path, lines: list[dict[str, Any]]) -> bool:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")
+        # Hadoop's checksum of a file that had this name, in a log that was put back from a copy since
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         try:
             os.link(temporary, path)
         except OSError as error:
