@@ -220,7 +220,7 @@ def test_many_bytes_in_a_small_file_are_left_to_delta(
     columns, keys = columns_of("id")
     rows = rows_of(columns, *({"id": number, "w": "x" * 1000} for number in range(5000)))
     replace_frame(spark, lake, "t", typed_frame(spark, rows, columns), create=True)
-    monkeypatch.setattr(plain_merge, "_MOST", 4_000_000)
+    monkeypatch.setattr(plain_merge, "_MOST", 1_000_000)
     assert sum(file.stat().st_size for file in (tmp_path / "gold/t").glob("*.parquet")) < 400_000
     row = rows_of(columns, {"id": 2})
     assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is None
