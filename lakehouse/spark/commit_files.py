@@ -29,7 +29,7 @@ _CHECKPOINT_COLUMNS = [
 # the largest table that is read here, in bytes of its files
 SMALL = 8 * 1024 * 1024
 # a file that is gone, half there, or not as the format has it
-UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
+UNREADABLE = (OSError, ValueError, KeyError, OverflowError, pa.ArrowException)
 
 
 Above = tuple[str, int]  # a column, and a number above which its values are asked for
