@@ -101,7 +101,7 @@ def test_merges_leave_what_those_of_delta_leave(spark: Any, tmp_path: Path, key:
     for name in ("theirs", "ours"):
         replace_frame(spark, lake, name, typed_frame(spark, first, columns), create=True)
     own = 0
-    for number in range(7):
+    for number in range(5):
         typed, deleted = batch(chance, columns, keys)
         frame = typed_frame(spark, typed, columns, ["delete" if gone else "put" for gone in deleted])
         theirs = merge_frame(spark, lake, "theirs", frame, keys=keys, options=PLAIN, rows=9)
@@ -113,7 +113,7 @@ def test_merges_leave_what_those_of_delta_leave(spark: Any, tmp_path: Path, key:
             ours = merge_frame(spark, lake, "ours", frame, keys=keys, options=PLAIN, rows=9)
         assert (ours.matched, ours.written) == (theirs.matched, theirs.written)
         assert shown(spark, lake, "ours") == shown(spark, lake, "theirs"), number
-        if number == 3:
+        if number == 2:
             for name in ("theirs", "ours"):
                 spark.sql(f"ALTER TABLE {lake.ref('gold', name)} ALTER COLUMN small TYPE INT").collect()
                 spark.sql(f"ALTER TABLE {lake.ref('gold', name)} ALTER COLUMN w COMMENT 'words'").collect()
@@ -121,7 +121,7 @@ def test_merges_leave_what_those_of_delta_leave(spark: Any, tmp_path: Path, key:
             told = CREATE.replace("small TINYINT", "small INT").replace("x BLOB", "y BLOB")
             lineage = TiCDC().ddl(1, told.format(key)).lineage()
             columns = gold_columns(lineage.steps[0].schema, virtual=False)
-    assert own >= 3
+    assert own >= 2
     last = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', 'ours')} LIMIT 1").first()
     assert last.operation == "MERGE"
     spark.sql(f"OPTIMIZE {lake.ref('gold', 'ours')}").collect()
