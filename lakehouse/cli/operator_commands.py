@@ -12,6 +12,7 @@ import typer
 from lakehouse.cli.options import (
     Configs,
     Json,
+    KafkaOption,
     Lake,
     OnlyCode,
     OnlySource,
@@ -22,6 +23,7 @@ from lakehouse.cli.options import (
     Why,
     Yes,
     configured,
+    kafka_secrets,
     share,
 )
 from lakehouse.cli.output import print_as, print_result, progress, working
@@ -354,16 +356,22 @@ def replay(
             "--incarnation", help="Only this incarnation of a topic that was deleted and created again."
         ),
     ] = None,
+    kafka: KafkaOption = None,
     lake: Lake = "./lake",
 ) -> None:
     """Write bronze records, unchanged, to a recording or a topic. Nothing in the lake changes."""
     if (to is None) == (servers is None):
         raise ConfigError("replay: expected --to FILE, or --bootstrap-servers")
+    if to is not None and (to_topic or kafka):
+        raise ConfigError("replay: --to-topic and --kafka go with --bootstrap-servers, and not with --to")
+    options = kafka_secrets(kafka)
     from lakehouse.spark.readers import bronze_records
 
     chosen = bronze_records.chosen_records(topic, partition, offset, incarnation)
     with working():
-        told = bronze_records.replay(lake, source, chosen, to, servers=servers, to_topic=to_topic, options={})
+        told = bronze_records.replay(
+            lake, source, chosen, to, servers=servers, to_topic=to_topic, options=options
+        )
     print_result(told, as_json=False)
 
 

@@ -148,6 +148,11 @@ def test_every_group_has_a_help() -> None:
         (["inspect", "--value", "no/such", "--format", "canal"], 1, "no/such: No such file or directory"),
         (["ddl", "no/such.sql"], 1, "no/such.sql: No such file or directory"),
         (["floor", "raise", "shop", "--older-than", "3x"], 2, "--older-than 3x: expected a duration with"),
+        (
+            ["replay", "shop", "--to", "x.jsonl", "--to-topic", "shop"],
+            2,
+            "replay: --to-topic and --kafka go with --bootstrap-servers, and not with --to",
+        ),
         (["schema", "json", "tabel"], 2, "schema json: expected source or table, got tabel"),
     ],
 )
@@ -511,6 +516,35 @@ def test_a_sample_is_a_percentage(text: str) -> None:
 
 def test_a_share_is_a_part_of_one() -> None:
     assert [share("100%"), share("0.5%")] == [1.0, 0.005]
+
+
+@pytest.mark.parametrize(
+    ("words", "function"),
+    [
+        (("produce", "r.jsonl"), "lakehouse.sources.kafka_produce.produce"),
+        (("replay", "shop"), "lakehouse.spark.readers.bronze_records.replay"),
+    ],
+)
+def test_brokers_behind_a_login_are_reached_with_a_secret_of_the_environment(
+    words: tuple[str, ...], function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {}
+    monkeypatch.setattr(function, lambda *_, options, **__: given.update(options))
+    monkeypatch.setenv("SHOP_LOGIN", 'username="ann" password="s3cret"')
+    kafka = (
+        "--kafka",
+        "kafka.security.protocol=SASL_SSL",
+        "--kafka",
+        "kafka.sasl.jaas.config=${env:SHOP_LOGIN}",
+    )
+
+    done = lakehouse(*words, "--bootstrap-servers", "127.0.0.1:1", *kafka)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert given == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": 'username="ann" password="s3cret"',
+    }
 
 
 def test_the_tables_that_a_snapshot_would_read_are_a_line_each(
