@@ -103,9 +103,7 @@ def init(
     overwritten.
     """
     if bundle is not None:
-        from lakehouse.databricks.bundle import write_bundle
-
-        return print_result({"files": [str(path) for path in write_bundle(bundle)]}, as_json=False)
+        return _init_bundle(bundle, any((format, servers, topic, storage, recording, name, kafka)))
     if sum(value is not None for value in (topic, storage, recording)) != 1 or (topic is None) != (
         servers is None
     ):
@@ -116,6 +114,23 @@ def init(
     given = InitInput(storage, recording, topic, servers, kafka_options=kafka_options)
     files = init(folder, given, progress, format=format, name=name)
     return print_result({"files": files}, as_json=False)
+
+
+def _init_bundle(folder: Path, has_input: bool) -> None:
+    """Write a bundle; its recorded sample is its source, and no other option is read."""
+    from lakehouse.databricks.bundle import write_bundle
+
+    configs = folder / "configs/databricks"
+    if has_input:
+        raise ConfigError(
+            f"init: --bundle writes a bundle alone; write its sources with another init, into {configs}"
+        )
+    files = [str(path) for path in write_bundle(folder)]
+    print_result({"files": files}, as_json=False)
+    progress(
+        f"next: put your sources into {configs / 'sources'}, in place of sample.yml, then lakehouse validate "
+        f"{configs}, and in {folder}: databricks bundle deploy -t dev"
+    )
 
 
 def notebooks(

@@ -547,6 +547,19 @@ def test_brokers_behind_a_login_are_reached_with_a_secret_of_the_environment(
     }
 
 
+def test_a_bundle_names_the_next_step_and_goes_with_no_other_option(tmp_path: Path) -> None:
+    both = lakehouse("init", "--bundle", str(tmp_path / "b"), "--topic", "shop")
+    alone = lakehouse("init", "--bundle", str(tmp_path / "b"))
+
+    assert (both.returncode, both.stdout) == (2, "")
+    assert both.stderr == (
+        "init: --bundle writes a bundle alone; write its sources with another init, into "
+        f"{tmp_path}/b/configs/databricks\n"
+    )
+    assert alone.returncode == 0
+    assert alone.stderr.startswith(f"next: put your sources into {tmp_path}/b/configs/databricks/sources, ")
+
+
 def test_the_tables_that_a_snapshot_would_read_are_a_line_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
