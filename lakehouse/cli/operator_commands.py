@@ -45,9 +45,9 @@ def ddl_approve(
     """Apply the DDL statement that stops a table; gold's next run continues after it."""
     from lakehouse.spark.operations.ddl_decisions import decide
 
-    print_result(
-        decide(lake, table, "approve", why, instead=instead), as_json=False, then=command("run gold", lake)
-    )
+    with working():
+        decided = decide(lake, table, "approve", why, instead=instead)
+    print_result(decided, as_json=False, then=command("run gold", lake))
 
 
 def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
@@ -56,7 +56,9 @@ def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
     """
     from lakehouse.spark.operations.ddl_decisions import decide
 
-    print_result(decide(lake, table, "skip", why), as_json=False, then=command("run gold", lake))
+    with working():
+        decided = decide(lake, table, "skip", why)
+    print_result(decided, as_json=False, then=command("run gold", lake))
 
 
 def audit(
@@ -241,7 +243,9 @@ def fidelity(
     from lakehouse.reporting.text.lists import fidelity_parts
     from lakehouse.spark.readers import lossy_columns
 
-    print_as(lossy_columns.fidelity(lake, table), as_json, fidelity_parts)
+    with working():
+        found = lossy_columns.fidelity(lake, table)
+    print_as(found, as_json, fidelity_parts)
 
 
 def epoch_raise(
@@ -261,9 +265,9 @@ def epoch_raise(
     """Begin a new epoch: the upstream was restored or replaced, or its binlog was reset."""
     from lakehouse.spark.operations import epochs
 
-    print_result(
-        epochs.raise_epoch(lake, source, why, restored_to), as_json=False, then=command("run all", lake)
-    )
+    with working():
+        begun = epochs.raise_epoch(lake, source, why, restored_to)
+    print_result(begun, as_json=False, then=command("run all", lake))
 
 
 def partitions_retire(
@@ -276,18 +280,13 @@ def partitions_retire(
     """Exclude a partition that nothing writes to from the watermark."""
     from lakehouse.spark.operations import epochs
 
-    print_result(
-        epochs.retire_partition(lake, source, topic, partition, why=why),
-        as_json=False,
-        then=command("run gold", lake),
-    )
+    with working():
+        retired = epochs.retire_partition(lake, source, topic, partition, why=why)
+    print_result(retired, as_json=False, then=command("run gold", lake))
 
 
 def dead_letters_list(
-    source: OnlySource = None,
-    code: OnlyCode = None,
-    lake: Lake = "./lake",
-    as_json: Json = False,
+    source: OnlySource = None, code: OnlyCode = None, lake: Lake = "./lake", as_json: Json = False
 ) -> None:
     """List messages and rows that could not be decoded, and where their bytes are."""
     from lakehouse.reporting.text.lists import letter_parts
@@ -298,11 +297,7 @@ def dead_letters_list(
     print_as(letters, as_json, lambda found: letter_parts(found, lake_view(lake)))
 
 
-def dead_letters_requeue(
-    source: Source,
-    code: OnlyCode = None,
-    lake: Lake = "./lake",
-) -> None:
+def dead_letters_requeue(source: Source, code: OnlyCode = None, lake: Lake = "./lake") -> None:
     """Decode dead letters again, after the cause is fixed."""
     from lakehouse.spark.operations import dead_letters
 
@@ -312,20 +307,13 @@ def dead_letters_requeue(
     print_result(requeued, as_json=False, then=command(then, lake))
 
 
-def dead_letters_dismiss(
-    source: Source,
-    why: Why,
-    code: OnlyCode = None,
-    lake: Lake = "./lake",
-) -> None:
+def dead_letters_dismiss(source: Source, why: Why, code: OnlyCode = None, lake: Lake = "./lake") -> None:
     """Dismiss dead letters: they no longer keep their tables from being exact."""
     from lakehouse.spark.operations import dead_letters
 
-    print_result(
-        dead_letters.dismiss_dead_letters(lake, source, code, why),
-        as_json=False,
-        then=command("run gold", lake),
-    )
+    with working():
+        dismissed = dead_letters.dismiss_dead_letters(lake, source, code, why)
+    print_result(dismissed, as_json=False, then=command("run gold", lake))
 
 
 def replay(
@@ -386,7 +374,8 @@ def schema_import(
     """Import CREATE TABLE statements that the feed never sent; gold's next run rebuilds these tables."""
     from lakehouse.spark.operations import schemas
 
-    records = schemas.import_schema(lake, source, file.read_text(encoding="utf-8"), at)
+    with working():
+        records = schemas.import_schema(lake, source, file.read_text(encoding="utf-8"), at)
     print_result(records, as_json=False, then=command("run gold", lake))
 
 
@@ -395,4 +384,6 @@ def schema_history(table: Table, lake: Lake = "./lake", as_json: Json = False) -
     from lakehouse.reporting.text.lists import history_parts
     from lakehouse.spark.operations import schemas
 
-    print_as(schemas.schema_history(lake, table), as_json, history_parts)
+    with working():
+        history = schemas.schema_history(lake, table)
+    print_as(history, as_json, history_parts)

@@ -11,6 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -24,7 +25,7 @@ from typer.testing import CliRunner
 from lakehouse.cli.main import COMMANDS, GROUPS, build, main
 from lakehouse.cli.options import share
 from lakehouse.cli.output import result_lines
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, LakehouseError
 from tests.support.paths import ROOT
 
 RUN = "from lakehouse.cli.main import main; main()"
@@ -545,6 +546,45 @@ def test_brokers_behind_a_login_are_reached_with_a_secret_of_the_environment(
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.jaas.config": 'username="ann" password="s3cret"',
     }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ddl approve shop.t --why x",
+        "ddl skip shop.t --why x",
+        "fidelity",
+        "epoch raise shop --why x",
+        "partitions retire shop shop 0 --why x",
+        "dead-letters list",
+        "dead-letters requeue shop",
+        "dead-letters dismiss shop --why x",
+        "schema import README.md --at 1 --source shop",
+        "schema history shop.t",
+        "rejected list",
+        "rejected requeue shop.t",
+        "quality check",
+        "rebuild shop.t",
+        "rebuild silver shop",
+        "floor raise shop --older-than 90d",
+        "maintain",
+        "replay shop --to x.jsonl",
+    ],
+)
+def test_a_command_of_an_operator_shows_signs_of_life_while_spark_starts(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def active() -> None:
+        time.sleep(0.1)
+        raise LakehouseError("Spark: none")
+
+    monkeypatch.setattr("pyspark.sql.SparkSession.active", active)
+    monkeypatch.setattr("lakehouse.reporting.heartbeat.IN_A_LOG", 0.02)
+
+    done = lakehouse(*words.split())
+
+    assert done.stderr.startswith("still at work")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "Spark: none")
 
 
 def test_a_bundle_names_the_next_step_and_goes_with_no_other_option(tmp_path: Path) -> None:
