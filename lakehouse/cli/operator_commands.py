@@ -224,10 +224,14 @@ def floor_raise(
     from lakehouse.config.value_types import seconds_of
     from lakehouse.spark.operations import retention
 
+    if (at is None) == (older_than is None):
+        raise ConfigError("floor raise: expected --at T, or --older-than DURATION")
     seconds = None if older_than is None else seconds_of("--older-than", older_than)
     with working():
         outcome = retention.raise_floor(lake, source, at, seconds, yes=yes, why=why)
-    print_result(outcome, as_json, None if yes else "the same command with --yes --why …")
+    moment = f"--at {at}" if older_than is None else f"--older-than {older_than}"
+    apply = command(f"floor raise {source} {moment} --yes --why …", lake)
+    print_result(outcome, as_json, None if yes else apply)
 
 
 def fidelity(

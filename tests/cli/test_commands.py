@@ -154,6 +154,12 @@ def test_every_group_has_a_help() -> None:
             2,
             "replay: --to-topic and --kafka go with --bootstrap-servers, and not with --to",
         ),
+        (["floor", "raise", "shop"], 2, "floor raise: expected --at T, or --older-than DURATION"),
+        (
+            ["rebuild", "shop.t", "--at", "1", "--yes"],
+            2,
+            "rebuild: --at compares only; leave out --yes, or --at",
+        ),
         (["schema", "json", "tabel"], 2, "schema json: expected source or table, got tabel"),
     ],
 )
