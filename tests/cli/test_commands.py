@@ -176,7 +176,11 @@ def test_a_failure_is_one_sentence_on_stderr_and_an_exit_code(
 
 @pytest.mark.parametrize(
     "error",
-    [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("Answer from Java side is empty")],
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        Py4JNetworkError("Answer from Java side is empty"),
+        RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."),
+    ],
 )
 def test_that_spark_has_ended_is_said_so(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal to the whole group of a run ended Spark first: `input: Connection refused`."""
