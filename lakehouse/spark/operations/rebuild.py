@@ -69,8 +69,8 @@ def rebuild_table(
 ) -> Entry:
     """Fold a table anew from silver and say how it differs from what is published; with `yes`, replace it.
 
-    With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with the
-    live table.
+    With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with
+    the published one.
     """
     if yes and at is not None:
         raise ConfigError("rebuild: --at compares only; leave out --yes, or --at")
@@ -100,8 +100,8 @@ def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[Tab
         found = next((one for one in manifest.tables if one.lineage == entry.lineage), None)
         if manifest.watermark == position and found is not None:
             is_last = manifest is log.last(Manifest)
-            return found, "the live table" if is_last else "the manifest of that moment"
-    return entry, "the live table"
+            return found, "the published table" if is_last else "the manifest of that moment"
+    return entry, "the published table"
 
 
 def shadow_run(log: OpsLog, settings: SourceSettings, manifest: Manifest, position: Position) -> GoldRun:
