@@ -200,7 +200,8 @@ _EXTRAS = {"pyspark": "spark", "delta": "spark", "pyarrow": "spark", "pandas": "
 def _is_spark_gone(error: Exception) -> bool:
     """Whether the connection to Spark's Java process broke: of brokers and databases their clients tell."""
     refused = isinstance(error, ConnectionRefusedError | ConnectionResetError) and not error.filename
-    return refused or type(error).__name__ == "Py4JNetworkError"
+    never_came = str(error).startswith("[JAVA_GATEWAY_EXITED]")  # it ended while it started
+    return refused or never_came or type(error).__name__ == "Py4JNetworkError"
 
 
 def _failed(error: Exception) -> int:

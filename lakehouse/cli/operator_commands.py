@@ -12,6 +12,7 @@ import typer
 from lakehouse.cli.options import (
     Configs,
     Json,
+    KafkaOption,
     Lake,
     OnlyCode,
     OnlySource,
@@ -22,6 +23,7 @@ from lakehouse.cli.options import (
     Why,
     Yes,
     configured,
+    kafka_secrets,
     share,
 )
 from lakehouse.cli.output import print_as, print_result, progress, working
@@ -43,9 +45,9 @@ def ddl_approve(
     """Apply the DDL statement that stops a table; gold's next run continues after it."""
     from lakehouse.spark.operations.ddl_decisions import decide
 
-    print_result(
-        decide(lake, table, "approve", why, instead=instead), as_json=False, then=command("run gold", lake)
-    )
+    with working():
+        decided = decide(lake, table, "approve", why, instead=instead)
+    print_result(decided, as_json=False, then=command("run gold", lake))
 
 
 def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
@@ -54,7 +56,9 @@ def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
     """
     from lakehouse.spark.operations.ddl_decisions import decide
 
-    print_result(decide(lake, table, "skip", why), as_json=False, then=command("run gold", lake))
+    with working():
+        decided = decide(lake, table, "skip", why)
+    print_result(decided, as_json=False, then=command("run gold", lake))
 
 
 def audit(
@@ -220,10 +224,14 @@ def floor_raise(
     from lakehouse.config.value_types import seconds_of
     from lakehouse.spark.operations import retention
 
+    if (at is None) == (older_than is None):
+        raise ConfigError("floor raise: expected --at T, or --older-than DURATION")
     seconds = None if older_than is None else seconds_of("--older-than", older_than)
     with working():
         outcome = retention.raise_floor(lake, source, at, seconds, yes=yes, why=why)
-    print_result(outcome, as_json, None if yes else "the same command with --yes --why …")
+    moment = f"--at {at}" if older_than is None else f"--older-than {older_than}"
+    apply = command(f"floor raise {source} {moment} --yes --why …", lake)
+    print_result(outcome, as_json, None if yes else apply)
 
 
 def fidelity(
@@ -239,7 +247,9 @@ def fidelity(
     from lakehouse.reporting.text.lists import fidelity_parts
     from lakehouse.spark.readers import lossy_columns
 
-    print_as(lossy_columns.fidelity(lake, table), as_json, fidelity_parts)
+    with working():
+        found = lossy_columns.fidelity(lake, table)
+    print_as(found, as_json, fidelity_parts)
 
 
 def epoch_raise(
@@ -259,9 +269,9 @@ def epoch_raise(
     """Begin a new epoch: the upstream was restored or replaced, or its binlog was reset."""
     from lakehouse.spark.operations import epochs
 
-    print_result(
-        epochs.raise_epoch(lake, source, why, restored_to), as_json=False, then=command("run all", lake)
-    )
+    with working():
+        begun = epochs.raise_epoch(lake, source, why, restored_to)
+    print_result(begun, as_json=False, then=command("run all", lake))
 
 
 def partitions_retire(
@@ -274,18 +284,13 @@ def partitions_retire(
     """Exclude a partition that nothing writes to from the watermark."""
     from lakehouse.spark.operations import epochs
 
-    print_result(
-        epochs.retire_partition(lake, source, topic, partition, why=why),
-        as_json=False,
-        then=command("run gold", lake),
-    )
+    with working():
+        retired = epochs.retire_partition(lake, source, topic, partition, why=why)
+    print_result(retired, as_json=False, then=command("run gold", lake))
 
 
 def dead_letters_list(
-    source: OnlySource = None,
-    code: OnlyCode = None,
-    lake: Lake = "./lake",
-    as_json: Json = False,
+    source: OnlySource = None, code: OnlyCode = None, lake: Lake = "./lake", as_json: Json = False
 ) -> None:
     """List messages and rows that could not be decoded, and where their bytes are."""
     from lakehouse.reporting.text.lists import letter_parts
@@ -296,11 +301,7 @@ def dead_letters_list(
     print_as(letters, as_json, lambda found: letter_parts(found, lake_view(lake)))
 
 
-def dead_letters_requeue(
-    source: Source,
-    code: OnlyCode = None,
-    lake: Lake = "./lake",
-) -> None:
+def dead_letters_requeue(source: Source, code: OnlyCode = None, lake: Lake = "./lake") -> None:
     """Decode dead letters again, after the cause is fixed."""
     from lakehouse.spark.operations import dead_letters
 
@@ -310,20 +311,13 @@ def dead_letters_requeue(
     print_result(requeued, as_json=False, then=command(then, lake))
 
 
-def dead_letters_dismiss(
-    source: Source,
-    why: Why,
-    code: OnlyCode = None,
-    lake: Lake = "./lake",
-) -> None:
+def dead_letters_dismiss(source: Source, why: Why, code: OnlyCode = None, lake: Lake = "./lake") -> None:
     """Dismiss dead letters: they no longer keep their tables from being exact."""
     from lakehouse.spark.operations import dead_letters
 
-    print_result(
-        dead_letters.dismiss_dead_letters(lake, source, code, why),
-        as_json=False,
-        then=command("run gold", lake),
-    )
+    with working():
+        dismissed = dead_letters.dismiss_dead_letters(lake, source, code, why)
+    print_result(dismissed, as_json=False, then=command("run gold", lake))
 
 
 def replay(
@@ -354,16 +348,22 @@ def replay(
             "--incarnation", help="Only this incarnation of a topic that was deleted and created again."
         ),
     ] = None,
+    kafka: KafkaOption = None,
     lake: Lake = "./lake",
 ) -> None:
     """Write bronze records, unchanged, to a recording or a topic. Nothing in the lake changes."""
     if (to is None) == (servers is None):
         raise ConfigError("replay: expected --to FILE, or --bootstrap-servers")
+    if to is not None and (to_topic or kafka):
+        raise ConfigError("replay: --to-topic and --kafka go with --bootstrap-servers, and not with --to")
+    options = kafka_secrets(kafka)
     from lakehouse.spark.readers import bronze_records
 
     chosen = bronze_records.chosen_records(topic, partition, offset, incarnation)
     with working():
-        told = bronze_records.replay(lake, source, chosen, to, servers=servers, to_topic=to_topic, options={})
+        told = bronze_records.replay(
+            lake, source, chosen, to, servers=servers, to_topic=to_topic, options=options
+        )
     print_result(told, as_json=False)
 
 
@@ -378,7 +378,8 @@ def schema_import(
     """Import CREATE TABLE statements that the feed never sent; gold's next run rebuilds these tables."""
     from lakehouse.spark.operations import schemas
 
-    records = schemas.import_schema(lake, source, file.read_text(encoding="utf-8"), at)
+    with working():
+        records = schemas.import_schema(lake, source, file.read_text(encoding="utf-8"), at)
     print_result(records, as_json=False, then=command("run gold", lake))
 
 
@@ -387,4 +388,6 @@ def schema_history(table: Table, lake: Lake = "./lake", as_json: Json = False) -
     from lakehouse.reporting.text.lists import history_parts
     from lakehouse.spark.operations import schemas
 
-    print_as(schemas.schema_history(lake, table), as_json, history_parts)
+    with working():
+        history = schemas.schema_history(lake, table)
+    print_as(history, as_json, history_parts)

@@ -10,6 +10,8 @@ from lakehouse.cli.output import progress
 from lakehouse.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakehouse.config.load import Config
     from lakehouse.spark.source import Source as OpenedSource
 
@@ -57,6 +59,12 @@ Format = Annotated[
 DecoderOption = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="A decoder option of the format; may be repeated."),
+]
+_KAFKA_HELP = "A kafka.* option, for SASL and SSL; secrets as ${env:NAME}. May be repeated."
+KafkaOption = Annotated[list[str] | None, typer.Option("--kafka", metavar="NAME=VALUE", help=_KAFKA_HELP)]
+# `produce` had it as --option first
+ProduceOption = Annotated[
+    list[str] | None, typer.Option("--kafka", "--option", metavar="NAME=VALUE", help=_KAFKA_HELP)
 ]
 At = Annotated[
     list[str] | None,
@@ -143,6 +151,13 @@ def setting(text: str, flag: str = "--option") -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"{flag} {name}: expected NAME=VALUE")
     return name, value
+
+
+def kafka_secrets(given: list[str] | None) -> "Mapping[str, str]":
+    """The options of --kafka with their secrets, for a client; a ConfigError names one without a value."""
+    from lakehouse.config.secrets import resolve_secrets
+
+    return resolve_secrets(dict(setting(text, "--kafka") for text in given or ()))
 
 
 def share(text: str) -> float:

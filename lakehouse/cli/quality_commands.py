@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.options import Configs, Json, Lake, SourceLake, Table, loaded
-from lakehouse.cli.output import print_as, print_result
+from lakehouse.cli.output import print_as, print_result, working
 from lakehouse.cli.views import lake_view
 from lakehouse.errors import ConfigError
 
@@ -26,7 +26,8 @@ def rejected_list(
     from lakehouse.reporting.text.lists import rejected_parts
     from lakehouse.spark.operations import rejected_rows
 
-    rows = rejected_rows.list_rejected(lake, table, all_rows)
+    with working():
+        rows = rejected_rows.list_rejected(lake, table, all_rows)
     print_as(rows, as_json, lambda found: rejected_parts(found, lake_view(lake)))
 
 
@@ -48,7 +49,9 @@ def rejected_requeue(
     """Evaluate a table's rows again, after the suite was changed, and rebuild the table."""
     from lakehouse.spark.operations import rejected_rows
 
-    print_result(rejected_rows.requeue(loaded(configs), table, lake, accept, why=why), as_json)
+    with working():
+        requeued = rejected_rows.requeue(loaded(configs), table, lake, accept, why=why)
+    print_result(requeued, as_json)
 
 
 def quality_check(to: To = Path("quality"), lake: Lake = "./lake", as_json: Json = False) -> None:
@@ -56,7 +59,9 @@ def quality_check(to: To = Path("quality"), lake: Lake = "./lake", as_json: Json
     from lakehouse.reporting.text.lists import check_parts
     from lakehouse.spark.operations import data_docs
 
-    print_as(data_docs.check_lake(lake, to), as_json, check_parts)
+    with working():
+        checked = data_docs.check_lake(lake, to)
+    print_as(checked, as_json, check_parts)
 
 
 def quality_suite(

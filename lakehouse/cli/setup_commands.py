@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.options import Configs, Json, Lake, SourceLake, loaded_if_there, setting
+from lakehouse.cli.options import (
+    Configs,
+    Json,
+    KafkaOption,
+    Lake,
+    ProduceOption,
+    SourceLake,
+    kafka_secrets,
+    loaded_if_there,
+    setting,
+)
 from lakehouse.cli.output import print_as, print_parts, print_result, progress, working
 from lakehouse.cli.views import DEFAULT_LAKE, views_of
 from lakehouse.errors import ConfigError
@@ -32,14 +42,6 @@ StorageFolder = Annotated[str | None, typer.Option("--storage", help="The storag
 RecordingFile = Annotated[Path | None, typer.Option("--recording", help="The recording to read.")]
 SourceName = Annotated[
     str | None, typer.Option("--name", help="The source's name. Default: from the input's name.")
-]
-KafkaOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--kafka",
-        metavar="NAME=VALUE",
-        help="A kafka.* option, for SASL and SSL; secrets as ${env:NAME}. May be repeated.",
-    ),
 ]
 BundleFolder = Annotated[
     Path | None,
@@ -77,20 +79,12 @@ def produce(
         str | None, typer.Option("--topic", help="The topic to publish to. Default: each message's own.")
     ] = None,
     servers: Servers = "127.0.0.1:9092",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="KAFKA.NAME=VALUE",
-            help="A Kafka option, such as kafka.security.protocol=SSL.",
-        ),
-    ] = None,
+    kafka: ProduceOption = None,
 ) -> None:
     """Publish a recording to a topic, partition by partition."""
     from lakehouse.sources import kafka_produce
 
-    options = dict(map(setting, option or ()))
-    published = kafka_produce.produce(recording, servers, topic, progress, options=options)
+    published = kafka_produce.produce(recording, servers, topic, progress, options=kafka_secrets(kafka))
     print_result(published, as_json=False)
 
 
@@ -109,9 +103,7 @@ def init(
     overwritten.
     """
     if bundle is not None:
-        from lakehouse.databricks.bundle import write_bundle
-
-        return print_result({"files": [str(path) for path in write_bundle(bundle)]}, as_json=False)
+        return _init_bundle(bundle, any((format, servers, topic, storage, recording, name, kafka)))
     if sum(value is not None for value in (topic, storage, recording)) != 1 or (topic is None) != (
         servers is None
     ):
@@ -122,6 +114,23 @@ def init(
     given = InitInput(storage, recording, topic, servers, kafka_options=kafka_options)
     files = init(folder, given, progress, format=format, name=name)
     return print_result({"files": files}, as_json=False)
+
+
+def _init_bundle(folder: Path, has_input: bool) -> None:
+    """Write a bundle; its recorded sample is its source, and no other option is read."""
+    from lakehouse.databricks.bundle import write_bundle
+
+    configs = folder / "configs/databricks"
+    if has_input:
+        raise ConfigError(
+            f"init: --bundle writes a bundle alone; write its sources with another init, into {configs}"
+        )
+    files = [str(path) for path in write_bundle(folder)]
+    print_result({"files": files}, as_json=False)
+    progress(
+        f"next: put your sources into {configs / 'sources'}, in place of sample.yml, then lakehouse validate "
+        f"{configs}, and in {folder}: databricks bundle deploy -t dev"
+    )
 
 
 def notebooks(

@@ -316,7 +316,8 @@ def _local(app: str) -> SparkSession:
     builder = SparkSession.builder.master("local[*]").appName(app)
     for name, value in local_settings().items():
         builder = builder.config(name, value)
-    with _environment(JAVA_HOME=str(java_home()), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
+    own = {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    with _environment(**own), _stdout_is_stderr():
         return builder.getOrCreate()
 
 
@@ -340,3 +341,21 @@ def _environment(**values: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _stdout_is_stderr() -> Iterator[None]:
+    """What starts in here writes to stderr alone: Delta's VACUUM prints to Java's stdout, which would stand
+    among a command's results.
+    """
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # a process without one of them
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

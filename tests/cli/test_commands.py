@@ -11,6 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -24,7 +25,7 @@ from typer.testing import CliRunner
 from lakehouse.cli.main import COMMANDS, GROUPS, build, main
 from lakehouse.cli.options import share
 from lakehouse.cli.output import result_lines
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, LakehouseError
 from tests.support.paths import ROOT
 
 RUN = "from lakehouse.cli.main import main; main()"
@@ -148,6 +149,17 @@ def test_every_group_has_a_help() -> None:
         (["inspect", "--value", "no/such", "--format", "canal"], 1, "no/such: No such file or directory"),
         (["ddl", "no/such.sql"], 1, "no/such.sql: No such file or directory"),
         (["floor", "raise", "shop", "--older-than", "3x"], 2, "--older-than 3x: expected a duration with"),
+        (
+            ["replay", "shop", "--to", "x.jsonl", "--to-topic", "shop"],
+            2,
+            "replay: --to-topic and --kafka go with --bootstrap-servers, and not with --to",
+        ),
+        (["floor", "raise", "shop"], 2, "floor raise: expected --at T, or --older-than DURATION"),
+        (
+            ["rebuild", "shop.t", "--at", "1", "--yes"],
+            2,
+            "rebuild: --at compares only; leave out --yes, or --at",
+        ),
         (["schema", "json", "tabel"], 2, "schema json: expected source or table, got tabel"),
     ],
 )
@@ -164,7 +176,11 @@ def test_a_failure_is_one_sentence_on_stderr_and_an_exit_code(
 
 @pytest.mark.parametrize(
     "error",
-    [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("Answer from Java side is empty")],
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        Py4JNetworkError("Answer from Java side is empty"),
+        RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."),
+    ],
 )
 def test_that_spark_has_ended_is_said_so(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal to the whole group of a run ended Spark first: `input: Connection refused`."""
@@ -511,6 +527,87 @@ def test_a_sample_is_a_percentage(text: str) -> None:
 
 def test_a_share_is_a_part_of_one() -> None:
     assert [share("100%"), share("0.5%")] == [1.0, 0.005]
+
+
+@pytest.mark.parametrize(
+    ("words", "function"),
+    [
+        (("produce", "r.jsonl"), "lakehouse.sources.kafka_produce.produce"),
+        (("replay", "shop"), "lakehouse.spark.readers.bronze_records.replay"),
+    ],
+)
+def test_brokers_behind_a_login_are_reached_with_a_secret_of_the_environment(
+    words: tuple[str, ...], function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {}
+    monkeypatch.setattr(function, lambda *_, options, **__: given.update(options))
+    monkeypatch.setenv("SHOP_LOGIN", 'username="ann" password="s3cret"')
+    kafka = (
+        "--kafka",
+        "kafka.security.protocol=SASL_SSL",
+        "--kafka",
+        "kafka.sasl.jaas.config=${env:SHOP_LOGIN}",
+    )
+
+    done = lakehouse(*words, "--bootstrap-servers", "127.0.0.1:1", *kafka)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert given == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.jaas.config": 'username="ann" password="s3cret"',
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ddl approve shop.t --why x",
+        "ddl skip shop.t --why x",
+        "fidelity",
+        "epoch raise shop --why x",
+        "partitions retire shop shop 0 --why x",
+        "dead-letters list",
+        "dead-letters requeue shop",
+        "dead-letters dismiss shop --why x",
+        "schema import README.md --at 1 --source shop",
+        "schema history shop.t",
+        "rejected list",
+        "rejected requeue shop.t",
+        "quality check",
+        "rebuild shop.t",
+        "rebuild silver shop",
+        "floor raise shop --older-than 90d",
+        "maintain",
+        "replay shop --to x.jsonl",
+    ],
+)
+def test_a_command_of_an_operator_shows_signs_of_life_while_spark_starts(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def active() -> None:
+        time.sleep(0.1)
+        raise LakehouseError("Spark: none")
+
+    monkeypatch.setattr("pyspark.sql.SparkSession.active", active)
+    monkeypatch.setattr("lakehouse.reporting.heartbeat.IN_A_LOG", 0.02)
+
+    done = lakehouse(*words.split())
+
+    assert done.stderr.startswith("still at work")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "Spark: none")
+
+
+def test_a_bundle_names_the_next_step_and_goes_with_no_other_option(tmp_path: Path) -> None:
+    both = lakehouse("init", "--bundle", str(tmp_path / "b"), "--topic", "shop")
+    alone = lakehouse("init", "--bundle", str(tmp_path / "b"))
+
+    assert (both.returncode, both.stdout) == (2, "")
+    assert both.stderr == (
+        "init: --bundle writes a bundle alone; write its sources with another init, into "
+        f"{tmp_path}/b/configs/databricks\n"
+    )
+    assert alone.returncode == 0
+    assert alone.stderr.startswith(f"next: put your sources into {tmp_path}/b/configs/databricks/sources, ")
 
 
 def test_the_tables_that_a_snapshot_would_read_are_a_line_each(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.spark.session import keeps_drivers_apart, local_settings, many_rows
+from lakehouse.spark.session import _LOG, _stdout_is_stderr, keeps_drivers_apart, local_settings, many_rows
 from tests.support.paths import ROOT
 
 SETTING = "spark.sql.codegen.factoryMode"
@@ -52,6 +52,26 @@ def test_a_session_that_is_not_ours_stays_as_it_is(spark: Any) -> None:
 def test_a_window_holds_few_rows_that_can_not_be_spilled() -> None:
     """3,500 rows of 320 KB ended a driver of 1 GB with an OutOfMemoryError. Needs no session."""
     assert int(local_settings()["spark.sql.windowExec.buffer.in.memory.threshold"]) <= 64
+
+
+def test_what_java_prints_is_no_result(capfd: pytest.CaptureFixture[str]) -> None:
+    """`maintain --json` gave VACUUM's lines among the objects. Needs no session."""
+    with _stdout_is_stderr():
+        subprocess.run(["echo", "of Java"], check=True)
+    subprocess.run(["echo", "result"], check=True)
+
+    assert capfd.readouterr() == ("result\n", "of Java\n")
+
+
+@pytest.mark.parametrize(
+    "name", ["org.apache.spark.rpc.netty.Inbox", "org.apache.spark.scheduler.TaskSchedulerImpl"]
+)
+def test_what_refuses_tasks_after_the_end_is_quiet(name: str) -> None:
+    """SIGTERM to the whole group gave Java traces before the command's own line. Needs no session."""
+    lines = _LOG.read_text().splitlines()
+    (key,) = [line.split(".")[1] for line in lines if line.endswith(f".name = {name}")]
+
+    assert f"logger.{key}.level = off" in lines
 
 
 def test_snapshots_of_tables_stay_below_a_part_of_the_memory(spark: Any, tmp_path: Path) -> None:

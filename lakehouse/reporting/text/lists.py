@@ -221,6 +221,8 @@ def verify_parts(entries: Sequence[Entry], run: str = "lakehouse run all") -> It
     )
     wrong = sum(1 for entry in compared if entry["different"])
     outcome = f"{counted(wrong, 'table')} with differences" if wrong else "no difference"
+    unknown = sum(entry["undecided"] for entry in compared)
+    outcome += f", {counted(unknown, 'row')} undecided" if unknown else ""
     asked = [entry for entry in compared if "repaired_by" in entry]
     mended = sum(1 for entry in asked if entry["not_repaired"] is None)
     outcome += f", {number(mended)} repaired" if asked else ""

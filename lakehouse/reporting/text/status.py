@@ -98,6 +98,8 @@ def _verified(found: Mapping[str, Any], view: View) -> str:
     """The last comparison with the source's server."""
     differing = len(found["different"])
     outcome = f"{counted(differing, 'table')} with differences" if differing else "no difference"
+    unknown = sum(found["undecided"].values())
+    outcome += f", {counted(unknown, 'row')} undecided" if unknown else ""
     return f"{counted(found['tables'], 'table')}, {ago(view.now - found['at'] / 1000)}: {outcome}"
 
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Position
 from lakehouse.ops.file_lock import is_remote
 from lakehouse.ops.pruning import added
@@ -69,16 +69,16 @@ def rebuild_table(
 ) -> Entry:
     """Fold a table anew from silver and say how it differs from what is published; with `yes`, replace it.
 
-    With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with the
-    live table.
+    With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with
+    the published one.
     """
+    if yes and at is not None:
+        raise ConfigError("rebuild: --at compares only; leave out --yes, or --at")
     spark, lake = get_session(), Lake(root)
     log, entry = gold_entry(spark, lake, table)
     source, manifest = log.source, log.last(Manifest)
     settings = sources(spark, lake)[source]
     assert manifest is not None
-    if yes and at is not None:
-        raise LakehouseError("rebuild: --at compares only; leave out --yes, or --at")
     watermark = manifest.watermark
     position = watermark if at is None else parse_position(log, at, watermark)
     check_floor(log, at or "now", position)
@@ -100,8 +100,8 @@ def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[Tab
         found = next((one for one in manifest.tables if one.lineage == entry.lineage), None)
         if manifest.watermark == position and found is not None:
             is_last = manifest is log.last(Manifest)
-            return found, "the live table" if is_last else "the manifest of that moment"
-    return entry, "the live table"
+            return found, "the published table" if is_last else "the manifest of that moment"
+    return entry, "the published table"
 
 
 def shadow_run(log: OpsLog, settings: SourceSettings, manifest: Manifest, position: Position) -> GoldRun:

@@ -26,7 +26,7 @@ def parse_position(log: OpsLog, text: str, watermark: Position) -> Position:
         position = (*value, *[0] * (6 - len(value)))
     else:
         raise LakehouseError(
-            f"--at {text}: expected a TSO or a position such as [0,470606995731251200,2,0,0,0]"
+            f"--at {text}: expected a TSO or a position such as the watermark's, '{json.dumps(watermark)}'"
         )
     if position > watermark:
         raise LakehouseError(f"--at {text}: expected a moment up to the watermark, {place(watermark)}")

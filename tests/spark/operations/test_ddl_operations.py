@@ -183,7 +183,7 @@ def test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_
     same = {"equal": 3, "only_live": 0, "only_rebuilt": 0, "columns_that_differ": [], "lacking": []}
     assert rebuild_table(lake, "d.b", None, False) == {
         "table": "d.b",
-        "compared_with": "the live table",
+        "compared_with": "the published table",
         **same,
         "replaced": False,
     }

@@ -7,6 +7,7 @@ import pytest
 
 from lakehouse.errors import LakehouseError
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.readers.positions import parse_position
 from lakehouse.spark.readers.views import manifest_of
 from tests.support.records import log_of, manifest
 
@@ -66,3 +67,12 @@ def test_the_manifest_of_a_moment_is_the_last_one_that_is_not_behind_it(
 def test_a_moment_without_a_manifest_is_refused(log: OpsLog, moment: str, words: str) -> None:
     with pytest.raises(LakehouseError, match=words):
         manifest_of(log, moment)
+
+
+def test_a_position_that_is_none_is_refused_with_the_watermark_as_it_is_written(log: OpsLog) -> None:
+    """Of a binlog's feed `status` shows a file and an offset, which --at does not take."""
+    watermark = (0, 1, 433849, 0, 0, 0)
+
+    with pytest.raises(LakehouseError, match=r"such as the watermark's, '\[0, 1, 433849, 0, 0, 0\]'$"):
+        parse_position(log, "mdb-bin.000001:433849", watermark)
+    assert parse_position(log, "[0, 1, 433849, 0, 0, 0]", watermark) == watermark
