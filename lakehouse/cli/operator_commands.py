@@ -324,9 +324,7 @@ def replay(
     source: Source,
     to: Annotated[
         Path | None,
-        typer.Option(
-            "--to", metavar="FILE", help="The recording to write, or the folder for a storage sink's files."
-        ),
+        typer.Option("--to", metavar="FILE", help="The recording to write, or a folder for a sink's files."),
     ] = None,
     servers: Annotated[
         str | None, typer.Option("--bootstrap-servers", help="Publish to these brokers, as host:port.")
@@ -339,14 +337,10 @@ def replay(
         int | None, typer.Option("--partition", min=0, help="Only records of this partition.")
     ] = None,
     offset: Annotated[
-        str | None,
-        typer.Option("--offset", help="Only this offset, such as 7, or a range, such as 7-20 or 7-."),
+        str | None, typer.Option("--offset", help="Only this offset, such as 7, or a range, as 7-20 or 7-.")
     ] = None,
     incarnation: Annotated[
-        str | None,
-        typer.Option(
-            "--incarnation", help="Only this incarnation of a topic that was deleted and created again."
-        ),
+        str | None, typer.Option("--incarnation", help="Only this incarnation of a topic created again.")
     ] = None,
     kafka: KafkaOption = None,
     lake: Lake = "./lake",

@@ -314,11 +314,9 @@ def _is_wanted(settings: GoldSettings, lineage: Lineage, name: Name, live: Itera
 
 def _in_delta_table_of(plan: TablePlan, before: TableEntry) -> TablePlan:
     """The plan, in the Delta table of that entry; another lineage's is folded whole."""
-    table = made_of(before)
-    whole = plan.whole or before is not plan.known
-    return replace(
-        plan, gold=table.gold, made_for=table.made_for, wanted=table.wanted, before=before, whole=whole
-    )
+    made = made_of(before)
+    plan = replace(plan, gold=made.gold, made_for=made.made_for, wanted=made.wanted, before=before)
+    return replace(plan, whole=plan.whole or before is not plan.known)
 
 
 def plan_shards(
