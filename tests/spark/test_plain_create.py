@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakehouse.gold.columns import Typed
-from lakehouse.spark.gold.merge import PROPERTIES, create_here, replace_frame, typed_frame
+from lakehouse.spark.gold.merge import create_here, replace_frame, typed_frame
 from lakehouse.spark.lake import Lake
 from tests.spark.test_plain_merge import batch, columns_of, shown
 
@@ -67,7 +67,6 @@ def test_what_is_not_known_here_is_left_to_delta(spark: Any, tmp_path: Path) -> 
     assert create_here(spark, lake, "t", typed, columns=columns) is not None
     assert create_here(spark, lake, "t", typed, columns=columns) is None
     assert lake.count(spark, "gold", "t") == 1
-    assert set(PROPERTIES) >= {"delta.columnMapping.mode"}
 
 
 def test_what_a_death_left_of_a_table_is_none(spark: Any, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_table_that_asks_for_more_is_left_to_delta(spark: Any, tmp_path: Path,
     lake.overwrite(frame, "gold", "t", PROPERTIES)
     spark.sql(f"ALTER TABLE {lake.ref('gold', 't')} SET TBLPROPERTIES ('{name}' = '{value}')").collect()
     assert merge_here(spark, lake, "t", typed, deleted=deleted, columns=columns, keys=keys) is None
-    lake.overwrite(frame, "gold", "u", dict.fromkeys((), "1") or PROPERTIES)
+    lake.overwrite(frame, "gold", "u", PROPERTIES)
     assert merge_here(spark, lake, "u", typed, deleted=deleted, columns=columns, keys=keys) is not None
 
 
