@@ -21,8 +21,9 @@ from pyspark.sql.types import StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
 from lakehouse.spark.commit_files import Above, row_count, small_table
-from lakehouse.spark.plain.append import append_plain
+from lakehouse.spark.plain.append import append_files, append_plain, create_of_files, is_plain
 from lakehouse.spark.plain.create import create_plain, has_defaults
+from lakehouse.spark.plain.files import Added
 from lakehouse.spark.plain.merge import Done, Wanted, merge_plain
 from lakehouse.spark.session import reads_own_files
 
@@ -212,6 +213,39 @@ class Lake:
                 self._append(spark.createDataFrame(table, schema).coalesce(1), layer, name, txn, **options)
 
         self._save(write, layer, name)
+
+    def files_folder(self, spark: SparkSession, layer: str, name: str, schema: StructType) -> Path | None:
+        """Where Spark's workers may write files of a plain table, of these columns, for `append_files`; None
+        where that can't be.
+        """
+        folder = self.folder(spark, layer, name)
+        if folder is None:
+            return None
+        if (folder / "_delta_log").exists():
+            return folder if is_plain(folder, schema) else None
+        return None if has_defaults(spark) else folder
+
+    def append_files(
+        self,
+        spark: SparkSession,
+        layer: str,
+        name: str,
+        files: Sequence[Added],
+        *,
+        schema: StructType,
+        txn: Txn,
+        properties: Mapping[str, str],
+    ) -> bool:
+        """Append files that lie in the folder of a plain table, or make the table of them, with `properties`;
+        False where nothing was done.
+        """
+        folder = self.files_folder(spark, layer, name, schema)
+        if folder is None:
+            return False
+        with self.committing(layer, name):
+            if (folder / "_delta_log").exists():
+                return append_files(folder, files, schema, txn)
+            return create_of_files(folder, files, schema, txn, {CHECKPOINTS: str(COMMITS), **properties})
 
     def append_shared(self, frame: DataFrame, name: str) -> None:
         """Append to a table of `ops` that several runs write to. Two of them may make it at one moment: the

@@ -12,20 +12,18 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-import pyspark
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse import __version__
 from lakehouse.spark.commit_files import newest_commits
+from lakehouse.spark.plain.files import Added, discard, write_file
 
 Txn = tuple[str, int]
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -41,10 +39,10 @@ _MEMBERS = {
     "metadata",
     "protocol",
 }
-_INDEXED, INTERVAL = "delta.dataSkippingStatsColumns", "delta.checkpointInterval"
+INDEXED, INTERVAL = "delta.dataSkippingStatsColumns", "delta.checkpointInterval"
 # properties that ask nothing else of a writer
 PROPERTIES = {
-    _INDEXED,
+    INDEXED,
     INTERVAL,
     "delta.appendOnly",
     "delta.logRetentionDuration",
@@ -52,10 +50,6 @@ PROPERTIES = {
 }
 # Delta keeps transactions in the checksum file up to this number
 _MOST_TRANSACTIONS = 100
-# Spark takes dates of files that say nothing for those of another calendar
-_WRITER = {"org.apache.spark.version": pyspark.__version__}
-# a longer text is kept in part, which Delta's readers have rules for
-_LONGEST = 32
 
 
 class Version(NamedTuple):
@@ -85,25 +79,82 @@ def append_plain(table: Path, rows: pa.Table, txn: Txn | None = None, mark: str 
     version is above the last one of its application id, as Delta does. Whoever may commit to the table at the
     same time is kept out by the caller. False where nothing was done, and Delta has to do it.
     """
-    newest = newest_version(table)
-    if newest is None or newest.told["protocol"] != _PROTOCOL or not newest.properties.keys() <= PROPERTIES:
-        return False
-    if not _is_schema(newest, rows.schema):
+    newest = _plain_version(table, rows.schema)
+    if newest is None:
         return False
     if txn is not None and newest.appended(txn[0]) >= txn[1]:
         return True
-    moved = [] if txn is None else [{"appId": txn[0], "version": txn[1]}]
-    info = {
+    info = _appending(rows.num_rows, files=1) | ({} if mark is None else {"userMetadata": mark})
+    return commit_rows(table, newest, info, rows, moved=_moved(txn))
+
+
+def append_files(table: Path, added: Sequence[Added], schema: StructType, txn: Txn) -> bool:
+    """Append files that lie in the table's folder already, of these columns, as `append_plain` does. False
+    where nothing was done; files that no commit has added then are the caller's.
+    """
+    newest = _plain_version(table, to_arrow_schema(schema))
+    if newest is None:
+        return False
+    if newest.appended(txn[0]) >= txn[1]:
+        discard(table, *(one["path"] for one in added))
+        return True
+    return commit(table, newest, _appending(_number(added), files=len(added)), added, moved=_moved(txn))
+
+
+def create_of_files(
+    table: Path, added: Sequence[Added], schema: StructType, txn: Txn, properties: Mapping[str, str]
+) -> bool:
+    """Make a plain table of files that lie in its folder already, whose columns have no metadata. False where
+    nothing was done.
+    """
+    if not properties.keys() <= PROPERTIES:
+        return False
+    metadata = {
+        "id": str(uuid.uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema.json(),
+        "partitionColumns": [],
+        "configuration": dict(properties),
+        "createdTime": int(time.time() * 1000),
+    }
+    newest = Version.none({"metadata": metadata, "protocol": _PROTOCOL})
+    with suppress(OSError):
+        (table / "_delta_log").mkdir(parents=True, exist_ok=True)
+        return commit(table, newest, _appending(_number(added), files=len(added)), added, moved=_moved(txn))
+    return False
+
+
+def is_plain(table: Path, schema: StructType) -> bool:
+    """Whether rows of these columns can be appended to the table without Spark now."""
+    return _plain_version(table, to_arrow_schema(schema)) is not None
+
+
+def _plain_version(table: Path, schema: pa.Schema) -> Version | None:
+    """The newest version of a plain table that has these columns, if Delta need not make the next one."""
+    newest = newest_version(table)
+    if newest is None or newest.told["protocol"] != _PROTOCOL or not newest.properties.keys() <= PROPERTIES:
+        return None
+    return newest if _is_schema(newest, schema) else None
+
+
+def _appending(rows: int, *, files: int) -> dict[str, Any]:
+    return {
         "operation": "WRITE",
         "operationParameters": {"mode": "Append", "partitionBy": "[]"},
         "isBlindAppend": True,
-        "operationMetrics": {"numFiles": "1", "numOutputRows": str(rows.num_rows)},
-        **({} if mark is None else {"userMetadata": mark}),
+        "operationMetrics": {"numFiles": str(files), "numOutputRows": str(rows)},
     }
-    return commit(table, newest, info, rows, moved=moved)
 
 
-def commit(
+def _moved(txn: Txn | None) -> list[dict[str, Any]]:
+    return [] if txn is None else [{"appId": txn[0], "version": txn[1]}]
+
+
+def _number(added: Sequence[Added]) -> int:
+    return sum(json.loads(one["stats"])["numRecords"] for one in added)
+
+
+def commit_rows(
     table: Path,
     newest: Version,
     info: dict[str, Any],
@@ -112,53 +163,50 @@ def commit(
     moved: Sequence[dict[str, Any]] = (),
     removed: Sequence[dict[str, Any]] = (),
 ) -> bool:
-    """Make the version behind the newest one, or a table's first: with a file of `rows`, whose columns have
-    the names that files have, with transactions that have moved on, and without the files that are removed.
-    False where it was not made.
+    """Write a file of `rows`, under the names that files have, and make the version that adds it. False where
+    nothing was done.
+    """
+    try:
+        added = [] if rows is None else [write_file(table, rows, newest.properties.get(INDEXED))]
+    except OSError:  # a full disk: Delta's own error is the one to show
+        return False
+    is_made = commit(table, newest, info, added, moved=moved, removed=removed)
+    if not is_made:
+        discard(table, *(one["path"] for one in added))
+    return is_made
+
+
+def commit(
+    table: Path,
+    newest: Version,
+    info: dict[str, Any],
+    added: Sequence[Added],
+    *,
+    moved: Sequence[dict[str, Any]] = (),
+    removed: Sequence[dict[str, Any]] = (),
+) -> bool:
+    """Make the version behind the newest one, or a table's first: with files that lie in its folder, with
+    transactions that have moved on, and without the files that are removed. False where it was not made.
     """
     now, txn_id = int(time.time() * 1000), str(uuid.uuid4())
-    name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
     is_new = newest.number < 0
     read = {} if is_new else {"readVersion": newest.number}
     told = {"timestamp": now, **info, **read, "isolationLevel": "Serializable"}
     told |= {"engineInfo": f"lakehouse/{__version__}", "txnId": txn_id}
     made = {"metaData": newest.told["metadata"], "protocol": newest.told["protocol"]} if is_new else {}
     moved = [{**one, "lastUpdated": now} for one in moved]
+    actions = [{"commitInfo": told}, *({action: one} for action, one in made.items())]
+    actions += [*({"txn": one} for one in moved), *({"add": one} for one in added)]
+    actions += [{"remove": _removal(one, now)} for one in removed]
     try:
-        added = [] if rows is None else [_file(table, name, rows, newest.properties.get(_INDEXED), at=now)]
-        actions = [{"commitInfo": told}, *({action: one} for action, one in made.items())]
-        actions += [*({"txn": one} for one in moved), *({"add": one} for one in added)]
-        actions += [{"remove": _removal(one, now)} for one in removed]
-        if _put(_log_file(table, newest.number + 1, "json"), actions):
-            after = _checksum(newest, added, moved, removed)
-            with suppress(OSError):  # the commit stands; without this file Delta makes the next one
-                _put(_log_file(table, newest.number + 1, "crc"), [{**after, "txnId": txn_id}])
-            return True
+        if not _put(_log_file(table, newest.number + 1, "json"), actions):
+            return False
     except OSError:  # a full disk, a file system without links: Delta's own error is the one to show
-        pass
-    with suppress(OSError):
-        (table / name).unlink(missing_ok=True)
-    return False
-
-
-def _file(table: Path, name: str, rows: pa.Table, indexed: str | None, *, at: int) -> dict[str, Any]:
-    """Write a file; returns what its commit says of it."""
-    # Arrow leaves NaN out of a file's own statistics, which to Spark is above all numbers
-    pq.write_table(
-        rows.replace_schema_metadata(_WRITER),
-        table / name,
-        compression="snappy",
-        store_decimal_as_integer=True,
-        write_statistics=False,
-    )
-    return {
-        "path": name,
-        "partitionValues": {},
-        "size": (table / name).stat().st_size,
-        "modificationTime": at,
-        "dataChange": True,
-        "stats": json.dumps(_statistics(rows, indexed), ensure_ascii=False),
-    }
+        return False
+    after = _checksum(newest, added, moved, removed)
+    with suppress(OSError):  # the commit stands; without this file Delta makes the next one
+        _put(_log_file(table, newest.number + 1, "crc"), [{**after, "txnId": txn_id}])
+    return True
 
 
 def _removal(added: dict[str, Any], at: int) -> dict[str, Any]:
@@ -211,45 +259,6 @@ def _checksum(
         "numFiles": newest.told["numFiles"] + len(added) - len(removed),
         "setTransactions": [*others, *moved],
     }
-
-
-def _statistics(rows: pa.Table, told: str | None) -> dict[str, Any]:
-    """What Delta's readers skip files by: of the columns that the table's property names, or of all, how many
-    are NULL, and of whole numbers and short texts the lowest and the highest.
-    """
-    least: dict[str, Any] = {}
-    most: dict[str, Any] = {}
-    nulls: dict[str, Any] = {}
-    for path, column in _indexed(rows, told):
-        _set(nulls, path, column.null_count)
-        low, high = pc.min_max(column).as_py().values()
-        if low is not None and (isinstance(low, int) or max(len(low), len(high)) <= _LONGEST):
-            _set(least, path, low)
-            _set(most, path, high)
-    return {"numRecords": rows.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
-
-
-def _indexed(rows: pa.Table, told: str | None) -> Iterator[tuple[list[str], pa.ChunkedArray]]:
-    asked = None if told is None else {one.replace("`", "").strip() for one in told.split(",")}
-    for name in rows.column_names:
-        for path, column in _leaves([name], rows.column(name)):
-            if asked is None or ".".join(path) in asked:
-                yield path, column
-
-
-def _leaves(path: list[str], column: pa.ChunkedArray) -> Iterator[tuple[list[str], pa.ChunkedArray]]:
-    """The whole numbers and texts of a column, which may be a struct."""
-    if pa.types.is_struct(column.type):
-        for field in column.type:
-            yield from _leaves([*path, field.name], pc.struct_field(column, field.name))
-    elif pa.types.is_integer(column.type) or pa.types.is_string(column.type):
-        yield path, column
-
-
-def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    tree[path[-1]] = value
 
 
 def _log_file(table: Path, version: int, suffix: str) -> Path:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from lakehouse.spark.plain.append import Version, commit
+from lakehouse.spark.plain.append import Version, commit_rows
 from lakehouse.spark.plain.merge import ID, PHYSICAL, physical
 
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
@@ -70,7 +70,7 @@ def create_plain(table: Path, rows: pa.Table, schema: T.StructType, properties: 
     }
     with suppress(OSError):
         (table / "_delta_log").mkdir(parents=True, exist_ok=True)
-        return commit(table, newest, info, physical(rows, fields) if rows.num_rows else None)
+        return commit_rows(table, newest, info, physical(rows, fields) if rows.num_rows else None)
     return False
 
 

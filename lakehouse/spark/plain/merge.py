@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.spark.commit_files import UNREADABLE, live_files
-from lakehouse.spark.plain.append import Version, commit, newest_version
+from lakehouse.spark.plain.append import Version, commit_rows, newest_version
 
 _FEATURES = {"timestampNtz", "typeWidening", "columnMapping", "invariants", "appendOnly"}
 # properties and their values that ask nothing else of a writer
@@ -117,7 +117,7 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
     written = pa.concat_tables([*(one.rows for path, one in kept.items() if one.rows is not None), put])
     info = _info(met, asked, wanted.deleted, copied=written.num_rows - put.num_rows)
     new = physical(written, fields) if written.num_rows else None
-    if not commit(table, newest, info, new, removed=[files[path] for path in touched]):
+    if not commit_rows(table, newest, info, new, removed=[files[path] for path in touched]):
         return None
     return Done(newest.number + 1, len(met), put.num_rows)
 

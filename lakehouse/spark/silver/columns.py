@@ -52,7 +52,8 @@ OTHER_COLUMNS: dict[str, str] = {
 }
 
 
-PACKED = "book binary, hashes binary, changes binary, others binary"
+# `files`: which files hold a worker's changes, in a row of its own
+PACKED = "book binary, hashes binary, changes binary, others binary, files string"
 
 
 PLACE = ["topic", "incarnation", "partition"]

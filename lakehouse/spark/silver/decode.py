@@ -48,7 +48,9 @@ Decode = Callable[[str, Message, Mapping[str, str]], Sequence[Stored]]
 
 
 def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
-    """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside."""
+    """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside; files,
+    where workers write the changes themselves.
+    """
     frame = bronze.select(*INPUT)
     if FORMATS[settings["format"]].parts is not None:
         # the parts of a message follow each other in their partition; one partition needs no shuffle
@@ -61,14 +63,18 @@ def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
 
 def _worker(settings: dict[str, Any]) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.spark.silver.change_files import change_writer
         from lakehouse.spark.silver.decode import decoded, records_of
-        from lakehouse.spark.silver.packed import pack
+        from lakehouse.spark.silver.packed import files_row, pack
 
         cut: list[Shortfall] = []
-        for taken in decoded(records_of(batches, settings["epochs"], cut), settings):
-            taken.short += cut
-            cut.clear()
-            yield pack(taken, settings["order"])
+        with change_writer(settings.get("files")) as files:
+            for taken in decoded(records_of(batches, settings["epochs"], cut), settings):
+                taken.short += cut
+                cut.clear()
+                yield pack(taken, settings["order"], files)
+            if files is not None:
+                yield files_row(files)
 
     return work
 

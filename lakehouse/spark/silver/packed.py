@@ -18,6 +18,7 @@ from lakehouse.ops.progress import Shortfall
 from lakehouse.silver.batch_summary import Summary, summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
+from lakehouse.spark.silver.change_files import ChangeWriter
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, POSITION
 
 
@@ -48,6 +49,9 @@ _ARROW = {
     POSITION: _POSITION,
 }
 _CHANGES = pa.schema([(name, _ARROW[type_]) for name, type_ in CHANGE_COLUMNS.items()])
+_PACKED = pa.schema(
+    [(name, pa.binary()) for name in ("book", "hashes", "changes", "others")] + [("files", pa.string())]
+)
 _OTHERS = pa.schema([(name, _ARROW[type_]) for name, type_ in OTHER_COLUMNS.items()])
 POSITION_BYTES = struct.Struct("=6q").pack
 _NO_POSITION = POSITION_BYTES(0, 0, 0, 0, 0, 0)
@@ -55,21 +59,31 @@ HASH_BYTES = 8
 IDENTITY = ("database", "table", "key", "position", "row_id", "topic", "incarnation", "partition")
 
 
-def pack(taken: Taken, order: str) -> pa.RecordBatch:
+def pack(taken: Taken, order: str, files: ChangeWriter | None = None) -> pa.RecordBatch:
     """One packed row: the book, 8 bytes for the identity of each change, and the rows as compressed Arrow
-    streams.
+    streams; with `files` the changes are in those.
     """
     changes = _with_position_bytes(taken.changes)
     others = _with_position_bytes(dict(zip(OTHER_COLUMNS, zip(*taken.others, strict=True), strict=False)))
-    values = [
-        to_bytes(taken.summary()),
-        hashes_of([changes[name] for name in IDENTITY], order),
-        _stream(changes, _CHANGES),
-        _stream(others, _OTHERS),
-    ]
-    return pa.RecordBatch.from_arrays(
-        [pa.array([value], pa.binary()) for value in values], names=["book", "hashes", "changes", "others"]
+    rows = _batch(changes, _CHANGES)
+    if rows is not None and files is not None:
+        files.write(rows)
+    return _packed_row(
+        book=to_bytes(taken.summary()),
+        hashes=hashes_of([changes[name] for name in IDENTITY], order),
+        changes=None if files is not None else _stream(rows),
+        others=_stream(_batch(others, _OTHERS)),
     )
+
+
+def files_row(files: ChangeWriter) -> pa.RecordBatch:
+    """A packed row that says which files a worker has written."""
+    return _packed_row(files=files.close())
+
+
+def _packed_row(**values: bytes | str | None) -> pa.RecordBatch:
+    arrays = [pa.array([values.get(field.name)], field.type) for field in _PACKED]
+    return pa.RecordBatch.from_arrays(arrays, schema=_PACKED)
 
 
 def _with_position_bytes(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
@@ -102,7 +116,7 @@ def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
     return struct.pack(f"<{len(hashes)}Q", *hashes)
 
 
-def _stream(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> bytes | None:
+def _batch(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch | None:
     if not columns["position"]:
         return None
     arrays = [
@@ -111,10 +125,17 @@ def _stream(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> bytes | 
         else _array(columns[field.name], field.type)
         for field in schema
     ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _stream(rows: pa.RecordBatch | None) -> bytes | None:
+    if rows is None:
+        return None
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return sink.getvalue().to_pybytes()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(rows)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
 
 
 def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:

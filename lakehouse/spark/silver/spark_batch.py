@@ -1,9 +1,9 @@
-"""A large silver batch, in Spark jobs: decode into a staging table, drop duplicates, append."""
+"""A large silver batch, in Spark jobs: decode, drop duplicates, append."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +15,9 @@ from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.silver.identity import resolved_runs
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.plain.files import Added
 from lakehouse.spark.session import ARROW_ROWS, arrow_batches, capabilities, keeping, many_rows
+from lakehouse.spark.silver.change_files import Target, added_of, discard_staged, staged_changes
 from lakehouse.spark.silver.columns import ORIGIN, PLACE, RECORD
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
@@ -29,7 +31,13 @@ from lakehouse.spark.silver.driver_batch import (
 )
 from lakehouse.spark.silver.keyless_rows import number_halves
 from lakehouse.spark.silver.packed import changes_frame, others_frame
-from lakehouse.spark.silver.tables import SilverSettings, append_once, count_by_table, silver_schema
+from lakehouse.spark.silver.tables import (
+    SilverSettings,
+    append_files_once,
+    append_once,
+    count_by_table,
+    silver_schema,
+)
 
 # records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row,
 # so it is no option
@@ -45,12 +53,8 @@ def run_spark_batch(
     done: Done | None,
 ) -> tuple[Summary, OpenRuns, dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
-    spark = log.spark
-    bounded = arrow_batches(spark, plan.arrow_rows or ARROW_ROWS)
-    with many_rows(spark), keeping(), bounded, staged(log, decode(bronze, settings)) as packed:
-        books = read_books(packed)
-        summary = merged(from_bytes(row.book) for row in books)
-        changes, others = changes_frame(packed), others_frame(packed)
+    with decoded_batch(log, feed, bronze, settings, plan) as batch:
+        changes, others, summary = batch.changes, batch.others, batch.summary
         if FORMATS[feed.format].transactions is not None:
             summary.told, summary.settled = transaction_events(changes, others), feed.settled
         runs = runs_before(plan, done)
@@ -59,17 +63,55 @@ def run_spark_batch(
             changes, runs = number_halves(changes, others, runs, files=FORMATS[feed.format].reads_files)
         elif feed.order == "tidb" and summary.counts["watermarks"]:
             runs = resolved_runs(runs, resolved_events(resolved_rows(others, runs)))
-        hashes = (row.hashes for row in books)
-        result = without_duplicates(log, feed, changes, hashes, summary=summary, plan=plan, top=top)
+        result = without_duplicates(log, feed, changes, batch.hashes, summary=summary, plan=plan, top=top)
         summary.inserted = dict(result.tables)
         count_conflicts(result, summary)
         writer = Writer(log, feed, plan)
-        writer.changes(result.distinct)
+        if result.distinct is not batch.changes or not writer.files(batch.files):
+            writer.changes(result.distinct)
         writer.schema_changes(others, summary)
         writer.dead_letters(others, result.conflicts, summary)
         append_rows(log, feed, plan, name="watermarks", events=risen(summary, done))
     found = {"inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
     return summary, runs, {**summary.counts, **found}
+
+
+class Decoded(NamedTuple):
+    """A decoded batch: what workers say of it and the hashes of its changes, the changes and everything else;
+    the files that have the changes, where workers have written them, until a commit takes them over.
+    """
+
+    summary: Summary
+    hashes: list[bytes]
+    changes: DataFrame
+    others: DataFrame
+    files: list[Added]
+
+
+@contextmanager
+def decoded_batch(
+    log: OpsLog, feed: SilverSettings, bronze: DataFrame, settings: dict[str, Any], plan: Planned
+) -> Iterator[Decoded]:
+    """Decode a batch, once; files of changes that are left at the end are deleted."""
+    spark, target = log.spark, _target(log, feed, plan)
+    bounded = arrow_batches(spark, plan.arrow_rows or ARROW_ROWS)
+    packed_rows = decode(bronze, {**settings, "files": target})
+    with many_rows(spark), keeping(), bounded, staged(log, packed_rows) as packed:
+        rows = read_books(packed)
+        books, files = [row for row in rows if row.book is not None], added_of(row.files for row in rows)
+        changes = staged_changes(spark, target, files) if target and files else changes_frame(packed)
+        summary = merged(from_bytes(row.book) for row in books)
+        try:
+            yield Decoded(summary, [row.hashes for row in books], changes, others_frame(packed), files)
+        finally:
+            if target is not None:
+                discard_staged(target, files)
+
+
+def _target(log: OpsLog, feed: SilverSettings, plan: Planned) -> Target | None:
+    """Where workers write a batch's changes themselves; None where Spark does."""
+    folder = log.lake.files_folder(log.spark, "silver", f"{feed.name}_changes", silver_schema("changes"))
+    return None if folder is None else Target(str(folder), feed.name, plan.batch)
 
 
 def resolved_rows(others: DataFrame, runs: OpenRuns) -> list[dict[str, Any]]:
@@ -87,7 +129,7 @@ def without_duplicates(
     log: OpsLog,
     feed: SilverSettings,
     changes: DataFrame,
-    hashes: Iterable[bytes],
+    hashes: list[bytes],
     *,
     summary: Summary,
     plan: Planned,
@@ -119,10 +161,10 @@ def count_conflicts(result: Distinct, summary: Summary) -> None:
 
 
 def read_books(packed: DataFrame) -> list[Any]:
-    """What workers say of what they have decoded, and the hashes of its changes; this is what decodes a
-    batch.
+    """What workers say of what they have decoded, the hashes of its changes, and in rows of their own the
+    files that they have written; this is what decodes a batch.
     """
-    return packed.select("book", "hashes").collect()
+    return packed.select("book", "hashes", "files").collect()
 
 
 def staging_table(source: str, suffix: str) -> str:
@@ -158,6 +200,17 @@ class Writer:
     def changes(self, frame: DataFrame | None) -> None:
         if frame is not None:
             self._append("changes", frame)
+
+    def files(self, added: list[Added]) -> bool:
+        """Add files of changes to silver, which are the table's then; False where nothing was done."""
+        if not added:
+            return False
+        # from here on nobody deletes them, whatever becomes of the commit
+        taken = list(added)
+        added.clear()
+        if not append_files_once(self.log.lake, self.log.spark, taken, self.feed, self.plan):
+            added += taken
+        return not added
 
     def schema_changes(self, others: DataFrame, summary: Summary) -> None:
         """Broadcast and replayed DDLs are one: the same position, database and text."""

@@ -15,6 +15,7 @@ first appends had: its generation, and its batch.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ from lakehouse.silver.read_as import Reading, differences, read_as
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake, Txn
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.plain.files import Added
 from lakehouse.spark.silver.columns import POSITION
 
 ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"
@@ -120,6 +122,21 @@ def append_once(lake: Lake, frame: DataFrame, feed: SilverSettings, plan: Planne
     """Append what a plan writes to one of silver's tables, unless a run of the same plan has done so."""
     properties = PROPERTIES.get(name, {})
     lake.append(frame, "silver", f"{feed.name}_{name}", transaction_of(feed.name, plan, name), **properties)
+
+
+def append_files_once(
+    lake: Lake, spark: SparkSession, added: Sequence[Added], feed: SilverSettings, plan: Planned
+) -> bool:
+    """The same for changes that lie in files of the table's folder; False where nothing was done."""
+    return lake.append_files(
+        spark,
+        "silver",
+        f"{feed.name}_changes",
+        added,
+        schema=silver_schema("changes"),
+        txn=transaction_of(feed.name, plan, "changes"),
+        properties=PROPERTIES["changes"],
+    )
 
 
 def silver_schema(name: str) -> StructType:

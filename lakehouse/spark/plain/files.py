@@ -1,0 +1,150 @@
+"""The Parquet files of plain Delta tables, written without Spark: by the driver, and by Spark's workers where
+they run on this machine. A file is no part of a table until a commit adds it (append.py).
+
+Format: PROTOCOL.md of delta-io/delta, "Add File" and "Per-file Statistics".
+"""
+
+import json
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyspark
+
+# Spark takes dates of files that say nothing for those of another calendar
+_WRITER = {"org.apache.spark.version": pyspark.__version__}
+# a longer text is kept in part, which Delta's readers have rules for
+_LONGEST = 32
+# so many bytes of rows make a group of a file
+_GROUP_BYTES = 32 * 1024 * 1024
+
+# what a commit says of a file
+Added = dict[str, Any]
+_Leaf = tuple[str, ...]
+
+
+class FileWriter:
+    """A file of a table in a folder, written as rows come. `indexed` is what the table says of columns that
+    have statistics (None: all of them); `repeated` are the paths of those whose values have a dictionary.
+    """
+
+    def __init__(self, table: Path, indexed: str | None, *, repeated: list[str] | None = None) -> None:
+        self._table, self._indexed, self._repeated = table, indexed, repeated
+        self._name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.Table] = []
+        self._leaves: dict[_Leaf, list[pa.Array]] = defaultdict(list)
+        self._rows = self._bytes = 0
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows; all of them have the same columns, under the names that files have."""
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        self._held.append(rows)
+        for path, column in _indexed(rows, self._indexed):
+            self._leaves[path] += column.chunks
+        if self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> Added:
+        """Write what is held, if only the columns; returns what a commit says of the file."""
+        self._flush()
+        assert self._writer is not None  # it was flushed
+        self._writer.close()
+        columns = {path: pa.chunked_array(chunks) for path, chunks in self._leaves.items()}
+        return {
+            "path": self._name,
+            "partitionValues": {},
+            "size": (self._table / self._name).stat().st_size,
+            "modificationTime": int(time.time() * 1000),
+            "dataChange": True,
+            "stats": json.dumps(_statistics(self._rows, columns), ensure_ascii=False),
+        }
+
+    def discard(self) -> None:
+        """Delete the file."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+        discard(self._table, self._name)
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        # Arrow leaves NaN out of a file's own statistics, which to Spark is above all numbers
+        rows = pa.concat_tables(self._held).replace_schema_metadata(_WRITER)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._table / self._name,
+                rows.schema,
+                compression="snappy",
+                store_decimal_as_integer=True,
+                write_statistics=False,
+                use_dictionary=True if self._repeated is None else self._repeated,
+            )
+        self._writer.write_table(rows)
+        self._held, self._bytes = [], 0
+
+
+def write_file(table: Path, rows: pa.Table, indexed: str | None) -> Added:
+    """Write a file of these rows; returns what a commit says of it. OSError where there is none."""
+    writer = FileWriter(table, indexed)
+    try:
+        writer.write(rows)
+        return writer.close()
+    except OSError:
+        writer.discard()
+        raise
+
+
+def discard(table: Path, *names: str) -> None:
+    """Delete files that no commit has added."""
+    for name in names:
+        with suppress(OSError):
+            (table / name).unlink(missing_ok=True)
+
+
+def _statistics(number: int, columns: Mapping[_Leaf, pa.ChunkedArray]) -> dict[str, Any]:
+    """What Delta's readers skip files by: how many values are NULL, and of whole numbers and short texts the
+    lowest and the highest.
+    """
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for path, column in columns.items():
+        _set(nulls, path, column.null_count)
+        low, high = pc.min_max(column).as_py().values()
+        if low is not None and (isinstance(low, int) or max(len(low), len(high)) <= _LONGEST):
+            _set(least, path, low)
+            _set(most, path, high)
+    return {"numRecords": number, "minValues": least, "maxValues": most, "nullCount": nulls}
+
+
+def _indexed(rows: pa.Table, told: str | None) -> Iterator[tuple[_Leaf, pa.ChunkedArray]]:
+    asked = None if told is None else {one.replace("`", "").strip() for one in told.split(",")}
+    for name in rows.column_names:
+        for path, column in _leaves((name,), rows.column(name)):
+            if asked is None or ".".join(path) in asked:
+                yield path, column
+
+
+def _leaves(path: _Leaf, column: pa.ChunkedArray) -> Iterator[tuple[_Leaf, pa.ChunkedArray]]:
+    """The whole numbers and texts of a column, which may be a struct."""
+    if pa.types.is_struct(column.type):
+        for field in column.type:
+            yield from _leaves((*path, field.name), pc.struct_field(column, field.name))
+    elif pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+        yield path, column
+
+
+def _set(tree: dict[str, Any], path: _Leaf, value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
