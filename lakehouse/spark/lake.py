@@ -17,12 +17,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
 from lakehouse.spark.commit_files import Above, row_count, small_table
 from lakehouse.spark.plain.append import append_files, append_plain, create_of_files, is_plain
-from lakehouse.spark.plain.create import create_plain, has_defaults
+from lakehouse.spark.plain.create import create_mapped, create_plain, has_defaults
 from lakehouse.spark.plain.files import Added
 from lakehouse.spark.plain.merge import Done, Wanted, merge_plain
 from lakehouse.spark.session import reads_own_files
@@ -214,15 +214,17 @@ class Lake:
 
         self._save(write, layer, name)
 
-    def files_folder(self, spark: SparkSession, layer: str, name: str, schema: StructType) -> Path | None:
-        """Where Spark's workers may write files of a plain table, of these columns, for `append_files`; None
-        where that can't be.
+    def files_folder(
+        self, spark: SparkSession, layer: str, name: str, schema: StructType | None = None
+    ) -> Path | None:
+        """Where Spark's workers may write files of a new table, or with `schema` of a plain one that has
+        these columns; None where that can't be.
         """
         folder = self.folder(spark, layer, name)
         if folder is None:
             return None
         if (folder / "_delta_log").exists():
-            return folder if is_plain(folder, schema) else None
+            return folder if schema is not None and is_plain(folder, schema) else None
         return None if has_defaults(spark) else folder
 
     def append_files(
@@ -277,6 +279,24 @@ class Lake:
             return False
         with self.committing("gold", name):
             return create_plain(folder, rows, schema, properties)
+
+    def create_files(
+        self,
+        spark: SparkSession,
+        name: str,
+        files: Sequence[Added],
+        *,
+        fields: list[StructField],
+        properties: Mapping[str, str],
+    ) -> bool:
+        """Make a gold table of files that lie in its folder already, whose columns `mapped_fields` gave;
+        False where nothing was done, and the files are the caller's.
+        """
+        folder = self.files_folder(spark, "gold", name)
+        if folder is None:
+            return False
+        with self.committing("gold", name):
+            return create_mapped(folder, fields, files, properties)
 
     def merge_rows(self, spark: SparkSession, name: str, wanted: Wanted) -> Done | None:
         """Merge the driver's rows by key into a gold table without Spark; None where nothing was done, and a

@@ -14,7 +14,8 @@ import pytest
 from lakehouse.gold.columns import GoldColumn, Typed, gold_columns
 from lakehouse.gold.options import PLAIN
 from lakehouse.spark import limits
-from lakehouse.spark.gold.merge import PROPERTIES, merge_frame, merge_here, replace_frame, typed_frame
+from lakehouse.spark.gold.layout import PROPERTIES
+from lakehouse.spark.gold.merge import merge_frame, merge_here, replace_frame, typed_frame
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.plain import merge as plain_merge
 from tests.support.feeds import TiCDC

@@ -17,6 +17,7 @@ not known, and a keyless change whose old image lacks columns means the row that
 look at all rows tells: the table is folded again by one worker then, by the function that folds a small one.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -24,8 +25,10 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
 from lakehouse.events import Position
+from lakehouse.fold.continuity import Breaks
 from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn
@@ -44,8 +47,10 @@ from lakehouse.spark.fold.deltas import (
     netted_batch,
 )
 from lakehouse.spark.fold.net_rows import net_worker
-from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, break_notes, note
+from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, break_notes, found_in, note
+from lakehouse.spark.fold.row_files import TOLD, RowFiles, into_files
 from lakehouse.spark.fold.typed_rows import LargeFold, Typing, looked_over, typing_of
+from lakehouse.spark.plain.files import Added
 from lakehouse.spark.quality.continuity import breaks_in
 from lakehouse.spark.session import kept
 
@@ -53,50 +58,95 @@ ROWS_PER_PARTITION = 200_000
 
 
 def fold_large(
-    changes: DataFrame,
-    lineage: Lineage,
-    at: Position,
-    columns: list[GoldColumn],
-    *,
-    needed: Mapping[int, str],
-    target: int,
-    upstream: Upstream,
-    rows: int,
-    whole: bool,
+    changes: DataFrame, task: "FoldTask", columns: list[GoldColumn], *, needed: Mapping[int, str], rows: int
 ) -> LargeFold:
-    """A lineage's changes up to `at`, folded and typed in Spark jobs. `target` is the step in force there,
-    `rows` about how many changes there are, `whole`: they are all; `needed` are the columns
-    of which every row has to have a cell.
+    """A lineage's changes, about so many `rows`, folded and typed in Spark jobs. `needed` are the columns of
+    which every row has to have a cell.
     """
-    task = FoldTask(lineage, at, target, upstream, all_changes=whole)
-    typing = typing_of(columns, needed)
-    every = frozenset(column.column.id for column in columns if column.column.id > 0)
-    frame = _grouped_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)
-    without = "delete" if whole else ""  # deleted rows are not written
-    folded = None if frame is None else looked_over(kept(frame), columns, without)
+    typing, partitions, every = typing_of(columns, needed), partitions_for(rows), _ids_of(columns)
+    worker = _grouping(changes, task, every, typing)
+    without = "delete" if task.all_changes else ""  # deleted rows are not written
+    folded = None
+    if worker is not None:
+        frame = _groups(changes, task, partitions).mapInArrow(worker, typing.schema)
+        folded = looked_over(kept(frame), columns, without)
     if folded is None or OTHER_KEY in folded.problems:
-        frame = fold_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)
+        frame = fold_frame(changes, task, partitions=partitions, whole=every, typing=typing)
         folded = looked_over(kept(frame), columns, without)
     if SHORT in folded.problems:
         folded = looked_over(kept(fold_alone(changes, task, typing)), columns, without)
         return replace(folded, guessed=True)
     if ODD not in folded.problems:
         return folded
-    breaks = breaks_in(changes, lineage, at, upstream, whole=whole, partitions=partitions_for(rows))
-    return replace(folded, problems=folded.problems - {ODD}, breaks=breaks)
+    return replace(folded, problems=folded.problems - {ODD}, breaks=_breaks(changes, task, partitions))
 
 
-def _grouped_frame(
-    changes: DataFrame, task: "FoldTask", *, partitions: int, whole: frozenset[int], typing: Typing
-) -> DataFrame | None:
-    """What `fold_frame` gives with `typing`, in one pass through Python, or a note that says OTHER_KEY. None
-    where changes can't be grouped by silver's key.
+class FoldedFiles(NamedTuple):
+    """A folded table as files that no commit has added yet, with what a commit says of them, and the columns
+    that it has; and what the fold found, as in LargeFold.
+    """
+
+    files: RowFiles
+    added: list[Added]
+    fields: list[StructField]
+    unknown: dict[str, Position]
+    problems: frozenset[str]
+    breaks: Breaks
+
+
+def fold_into_files(
+    changes: DataFrame,
+    task: "FoldTask",
+    columns: list[GoldColumn],
+    *,
+    needed: Mapping[int, str],
+    rows: int,
+    files: RowFiles,
+) -> FoldedFiles | None:
+    """What `fold_large` gives of all of a table's changes, as files that its workers have written. None where
+    they can't be grouped by silver's key.
+    """
+    typing, partitions = typing_of(columns, needed), partitions_for(rows)
+    worker = _grouping(changes, task, _ids_of(columns), typing)
+    if worker is None:
+        return None
+    told = _groups(changes, task, partitions).mapInArrow(into_files(worker, files), TOLD).collect()
+    added = [one for row in told for one in json.loads(row.files)]
+    notes = found_in(kind for row in told for kind in row.kinds)
+    if notes.problems & {OTHER_KEY, SHORT}:
+        files.discard(added)
+        return None
+    fields = files.used({place for row in told for place in row.companions})
+    breaks = _breaks(changes, task, partitions) if ODD in notes.problems else notes.breaks
+    return FoldedFiles(files, added, fields, notes.unknown, notes.problems - {ODD}, breaks=breaks)
+
+
+def _ids_of(columns: list[GoldColumn]) -> frozenset[int]:
+    return frozenset(column.column.id for column in columns if column.column.id > 0)
+
+
+def _breaks(changes: DataFrame, task: "FoldTask", partitions: int) -> Breaks:
+    """The changes that do not fit those before them."""
+    return breaks_in(
+        changes, task.lineage, task.at, task.upstream, whole=task.all_changes, partitions=partitions
+    )
+
+
+def _grouping(changes: DataFrame, task: "FoldTask", whole: frozenset[int], typing: Typing) -> Worker | None:
+    """Makes of groups of changes what `fold_frame` gives with `typing`, in one pass through Python, or a note
+    that says OTHER_KEY. None where changes can't be grouped by silver's key.
     """
     if not can_group(changes, task.lineage, task.target):
         return None
-    piece = Piece(task.lineage, 0, task.target, task.upstream, whole=task.all_changes)
-    groups = grouped(changes.where(F.col("position") <= position_literal(task.at)), piece, partitions)
-    return groups.mapInArrow(key_worker(piece, whole, typing), typing.schema)
+    return key_worker(_piece(task), whole, typing)
+
+
+def _groups(changes: DataFrame, task: "FoldTask", partitions: int) -> DataFrame:
+    return grouped(changes.where(F.col("position") <= position_literal(task.at)), _piece(task), partitions)
+
+
+def _piece(task: "FoldTask") -> Piece:
+    return Piece(task.lineage, 0, task.target, task.upstream, whole=task.all_changes)
 
 
 def partitions_for(rows: int) -> int:

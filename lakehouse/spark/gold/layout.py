@@ -22,10 +22,18 @@ from lakehouse.schema import TableSchema
 from lakehouse.spark.arrow import Worker
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake, literal, quote
+from lakehouse.spark.plain.create import mapped_fields
 from lakehouse.spark.session import capabilities
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
 DELETION_VECTORS = "delta.enableDeletionVectors"
+# set at creation: none of them can be added later without an upgrade of the table
+PROPERTIES = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableTypeWidening": "true",
+    DELETION_VECTORS: "false",
+    "delta.feature.timestampNtz": "supported",
+}
 # types that can hold every value of a key; a zero date would be NULL in a DATE
 NEVER_NULL = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20,0)", "STRING", "BINARY")
 
@@ -45,6 +53,29 @@ def with_computed(frame: DataFrame, computed: Mapping[str, str], last: str | Non
 def metadata_of(column: GoldColumn) -> dict[str, str]:
     """The metadata of a column of a frame: its comment, where it has one."""
     return {"comment": column.column.comment} if column.column.comment else {}
+
+
+def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:
+    """The typed frame under gold's own names."""
+    chosen = [
+        F.col(f"c{i}").alias(column.name, metadata=metadata_of(column)) for i, column in enumerate(columns)
+    ]
+    chosen += [
+        F.col(f"r{i}").alias(column.companion)
+        for i, column in enumerate(columns)
+        if column.companion in companions
+    ]
+    return typed.select(*chosen, *([F.col(op)] if op else []))
+
+
+def new_fields(columns: list[GoldColumn]) -> list[StructField] | None:
+    """The columns of a new table and a companion for each, with their ids and names in files; None where
+    Delta has to make it.
+    """
+    schema = StructType([StructField(c.name, data_type(c.spark), metadata=metadata_of(c)) for c in columns])
+    for column in columns:
+        schema.add(column.companion, data_type("STRING"))
+    return mapped_fields(schema, PROPERTIES)
 
 
 def set_clustering(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...]) -> None:

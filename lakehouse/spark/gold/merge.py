@@ -25,6 +25,7 @@ from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold.layout import (
     CHANGE_FEED,
     DELETION_VECTORS,
+    PROPERTIES,
     metadata_of,
     set_clustering,
     set_property,
@@ -34,13 +35,6 @@ from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.plain.merge import Wanted
 from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 
-# set at creation: none of them can be added later without an upgrade of the table
-PROPERTIES = {
-    "delta.columnMapping.mode": "name",
-    "delta.enableTypeWidening": "true",
-    DELETION_VECTORS: "false",
-    "delta.feature.timestampNtz": "supported",
-}
 # A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about:
 # Delta then opens the files of these keys alone, and marks the rows that it replaces there (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000

@@ -1,6 +1,6 @@
 """The records of a gold run: sizes, its window of changes, and the results of each table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
-from lakehouse.fold.row_edits import Key
+from lakehouse.fold.row_edits import Change, Key
 from lakehouse.fold.upcast import Row
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.spark import limits
@@ -144,3 +144,16 @@ class TableResult(NamedTuple):
     problems: tuple[str, ...] = ()
     found: Found = NOTHING_FOUND
     error: Exception | None = None
+
+
+@dataclass(slots=True)
+class Counted:
+    """Changes that count themselves as they are given."""
+
+    changes: Iterable[Change]
+    number: int = 0
+
+    def __iter__(self) -> Iterator[Change]:
+        for change in self.changes:
+            self.number += 1
+            yield change

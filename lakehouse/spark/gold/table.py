@@ -5,7 +5,7 @@ Each write returns what it wrote and what it found (lakehouse/spark/gold/results
 be dropped on the way to the manifest.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -36,13 +36,24 @@ from lakehouse.spark.change_log.changes import (
     of_lineage,
 )
 from lakehouse.spark.change_log.key_changes import Reading, move_others, of_keys
-from lakehouse.spark.fold.fold_job import fold_large
+from lakehouse.spark.fold.fold_job import FoldedFiles, FoldTask, fold_into_files, fold_large
 from lakehouse.spark.fold.modes import mode_large, valued
+from lakehouse.spark.fold.row_files import RowFiles
 from lakehouse.spark.fold.typed_rows import OP, LargeFold
 from lakehouse.spark.gold import merge
-from lakehouse.spark.gold.layout import altered, can_alter, declare_key, drop_key, key_names, metadata_of
+from lakehouse.spark.gold.layout import (
+    PROPERTIES,
+    altered,
+    can_alter,
+    declare_key,
+    drop_key,
+    key_names,
+    named,
+    new_fields,
+)
 from lakehouse.spark.gold.plan import GoldRun
-from lakehouse.spark.gold.results import Found, Size, Written, has_misfits
+from lakehouse.spark.gold.results import Counted, Found, Size, Written, has_misfits
+from lakehouse.spark.plain.files import rows_of
 from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Verdict
 from lakehouse.spark.session import capabilities
 from lakehouse.spark.table_versions import version_of
@@ -155,11 +166,11 @@ def open_table(
 
 
 class WholeTable(NamedTuple):
-    """All rows of a table, the driver's or a frame, what the fold found, what the rows came from in words,
-    and how many changes it folded (None: they were not counted).
+    """All rows of a table, the driver's, a frame or files, what the fold found, what the rows came from in
+    words, and how many changes it folded (None: they were not counted).
     """
 
-    rows: Sequence[Row] | DataFrame
+    rows: Sequence[Row] | DataFrame | FoldedFiles
     found: Found
     what: str
     taken: int | None = None
@@ -167,21 +178,32 @@ class WholeTable(NamedTuple):
     @property
     def number(self) -> int:
         """How many rows there are at least."""
+        if isinstance(self.rows, FoldedFiles):
+            return rows_of(self.rows.added)
         return 0 if isinstance(self.rows, DataFrame) else len(self.rows)
 
     def frame(self, table: GoldTable) -> DataFrame:
+        """The rows as a frame; those in files are folded once more."""
+        if isinstance(self.rows, FoldedFiles):
+            return whole_table(table).frame(table)
         return self.rows if isinstance(self.rows, DataFrame) else frame_of(table, self.rows)
+
+    def discard(self) -> None:
+        """Delete files that no commit has added."""
+        if isinstance(self.rows, FoldedFiles):
+            self.rows.files.discard(self.rows.added)
 
 
 def refold(table: GoldTable, *, exists: bool) -> Written:
     """Fold the whole table from silver and replace it in one commit; nothing is written where rows have
     columns that no DDL has declared.
     """
-    run, whole = table.run, whole_table(table)
+    run, whole = table.run, (None if exists else _whole_in_files(table)) or whole_table(table)
     found = whole.found
     if table.gate is not None:
         found = found.plus(Found(verdict=Verdict(whole=frozenset({table.lineage.id}))))
     if found.unknown:
+        whole.discard()
         return Written(-1, "", found, whole=True, taken=whole.taken)
     if table.options.primary_key and exists:
         drop_key(run.spark, run.lake, table.gold)
@@ -231,19 +253,6 @@ def whole_table(table: GoldTable) -> WholeTable:
     return WholeTable(folded.rows, findings_of(folded, verdict), what, given.number)
 
 
-@dataclass(slots=True)
-class Counted:
-    """Changes that count themselves as they are given."""
-
-    changes: Iterable[Change]
-    number: int = 0
-
-    def __iter__(self) -> Iterator[Change]:
-        for change in self.changes:
-            self.number += 1
-            yield change
-
-
 def _whole_large(table: GoldTable) -> WholeTable:
     changes, verdict = table.own_changes, NO_VERDICT
     if table.gate is not None:
@@ -272,17 +281,37 @@ def _whole_large(table: GoldTable) -> WholeTable:
 
 def fold_changes(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool) -> LargeFold:
     """About `rows` changes of the table, folded in Spark jobs; `whole`: they are all that it has."""
-    return fold_large(
-        changes,
-        table.lineage,
-        table.at,
+    task = _task(table, whole=whole)
+    return fold_large(changes, task, table.columns, needed=table.mode.needed, rows=rows)
+
+
+def _task(table: GoldTable, *, whole: bool) -> FoldTask:
+    upstream = table.run.settings.upstream
+    return FoldTask(table.lineage, table.at, table.step, upstream, all_changes=whole)
+
+
+def _whole_in_files(table: GoldTable) -> WholeTable | None:
+    """All rows of a new table in files of it; None where its rows do not come so, or have an order."""
+    options, run = table.options, table.run
+    is_large = not table.size.small and table.size.rows <= merge.ORDERED_ROWS
+    if not (is_large and options.plain and options.is_bare) or table.mode.tag or table.gate is not None:
+        return None
+    folder = run.lake.files_folder(run.spark, "gold", table.gold)
+    fields = None if folder is None else new_fields(table.columns)
+    if fields is None:
+        return None
+    folded = fold_into_files(
+        table.own_changes,
+        _task(table, whole=True),
         table.columns,
         needed=table.mode.needed,
-        target=table.step,
-        upstream=table.run.settings.upstream,
-        rows=rows,
-        whole=whole,
+        rows=table.size.rows,
+        files=RowFiles(str(folder), fields),
     )
+    if folded is None:
+        return None
+    found = Found(folded.unknown, folded.problems, table.size.rows, breaks=folded.breaks)
+    return WholeTable(folded, found, f" from {table.size.rows} changes")
 
 
 def judged_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], Verdict]:
@@ -343,8 +372,14 @@ def frame_of(
 
 
 def _created_here(table: GoldTable, whole: WholeTable) -> merge.Merged | None:
-    """The table made of the driver's rows without Spark; None where that can't be."""
+    """The table made of files, or of the driver's rows, without Spark; None where that can't be."""
     run = table.run
+    if isinstance(whole.rows, FoldedFiles):
+        added, fields = whole.rows.added, whole.rows.fields
+        if run.lake.create_files(run.spark, table.gold, added, fields=fields, properties=PROPERTIES):
+            return merge.Merged(0, written=rows_of(added))
+        whole.discard()
+        return None
     if not limits.GOLD_MERGE_BYTES or isinstance(whole.rows, DataFrame) or not table.options.is_bare:
         return None
     typed = type_rows(whole.rows, table.columns)
@@ -360,16 +395,3 @@ def merged_here(table: GoldTable, puts: list[Row], deletes: list[Row]) -> merge.
     return merge.merge_here(
         run.spark, run.lake, table.gold, typed, deleted=deleted, columns=table.columns, keys=table.keys
     )
-
-
-def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:
-    """The typed frame under gold's own names."""
-    chosen = [
-        F.col(f"c{i}").alias(column.name, metadata=metadata_of(column)) for i, column in enumerate(columns)
-    ]
-    chosen += [
-        F.col(f"r{i}").alias(column.companion)
-        for i, column in enumerate(columns)
-        if column.companion in companions
-    ]
-    return typed.select(*chosen, *([F.col(op)] if op else []))

@@ -21,6 +21,7 @@ from lakehouse.spark.change_log.changes import between, few_changes, named_chang
 from lakehouse.spark.fold.modes import commits, timed
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge
+from lakehouse.spark.gold.layout import named
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written
 from lakehouse.spark.gold.table import (
     GoldTable,
@@ -30,7 +31,6 @@ from lakehouse.spark.gold.table import (
     frame_of,
     key_changes,
     merged_here,
-    named,
     refold,
 )
 from lakehouse.spark.quality.gates import NO_VERDICT

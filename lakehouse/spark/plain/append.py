@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse import __version__
 from lakehouse.spark.commit_files import newest_commits
-from lakehouse.spark.plain.files import Added, discard, write_file
+from lakehouse.spark.plain.files import Added, discard, rows_of, write_file
 
 Txn = tuple[str, int]
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -98,7 +98,7 @@ def append_files(table: Path, added: Sequence[Added], schema: StructType, txn: T
     if newest.appended(txn[0]) >= txn[1]:
         discard(table, *(one["path"] for one in added))
         return True
-    return commit(table, newest, _appending(_number(added), files=len(added)), added, moved=_moved(txn))
+    return commit(table, newest, _appending(rows_of(added), files=len(added)), added, moved=_moved(txn))
 
 
 def create_of_files(
@@ -120,7 +120,7 @@ def create_of_files(
     newest = Version.none({"metadata": metadata, "protocol": _PROTOCOL})
     with suppress(OSError):
         (table / "_delta_log").mkdir(parents=True, exist_ok=True)
-        return commit(table, newest, _appending(_number(added), files=len(added)), added, moved=_moved(txn))
+        return commit(table, newest, _appending(rows_of(added), files=len(added)), added, moved=_moved(txn))
     return False
 
 
@@ -148,10 +148,6 @@ def _appending(rows: int, *, files: int) -> dict[str, Any]:
 
 def _moved(txn: Txn | None) -> list[dict[str, Any]]:
     return [] if txn is None else [{"appId": txn[0], "version": txn[1]}]
-
-
-def _number(added: Sequence[Added]) -> int:
-    return sum(json.loads(one["stats"])["numRecords"] for one in added)
 
 
 def commit_rows(

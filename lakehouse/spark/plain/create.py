@@ -9,7 +9,7 @@ where the session has properties for new tables. Format: PROTOCOL.md of delta-io
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from lakehouse.spark.plain.append import Version, commit_rows
+from lakehouse.spark.plain.append import Version, commit
+from lakehouse.spark.plain.files import Added, discard, rows_of, write_file
 from lakehouse.spark.plain.merge import ID, PHYSICAL, physical
 
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
@@ -54,34 +55,59 @@ def has_defaults(spark: SparkSession) -> bool:
     return any(name.startswith(_DEFAULTS) for name in names.split("\n"))
 
 
-def create_plain(table: Path, rows: pa.Table, schema: T.StructType, properties: Mapping[str, str]) -> bool:
-    """Make a table of these rows and properties, whose columns have no metadata but comments, in a folder
-    that has no table. False where nothing was done, and Delta has to do it.
+def mapped_fields(schema: T.StructType, properties: Mapping[str, str]) -> list[T.StructField] | None:
+    """The columns of a new table with their ids and names in files, of columns that have no metadata but
+    comments; None where Delta has to make the table.
     """
     if not (properties.items() <= _FEATURES.keys() and _is_fitting(schema)):
+        return None
+    return [_mapped(field, number) for number, field in enumerate(schema, 1)]
+
+
+def create_plain(table: Path, rows: pa.Table, schema: T.StructType, properties: Mapping[str, str]) -> bool:
+    """Make a table of these rows and properties in a folder that has no table. False where nothing was done,
+    and Delta has to do it.
+    """
+    fields = mapped_fields(schema, properties)
+    if fields is None:
         return False
-    fields = [_mapped(field, number) for number, field in enumerate(schema, 1)]
+    with suppress(OSError):
+        table.mkdir(parents=True, exist_ok=True)
+        added = [write_file(table, physical(rows, fields), None)] if rows.num_rows else []
+        if create_mapped(table, fields, added, properties):
+            return True
+        discard(table, *(one["path"] for one in added))
+    return False
+
+
+def create_mapped(
+    table: Path, fields: list[T.StructField], added: Sequence[Added], properties: Mapping[str, str]
+) -> bool:
+    """Make a table of files that lie in its folder already, and of columns as `mapped_fields` gives them.
+    False where nothing was done; the files are the caller's then.
+    """
     newest = Version.none({"metadata": _metadata(fields, properties), "protocol": _protocol(properties)})
     info: dict[str, Any] = {
         "operation": "WRITE",
         "operationParameters": {"mode": "Overwrite", "partitionBy": "[]"},
         "isBlindAppend": False,
-        "operationMetrics": {"numFiles": str(min(1, rows.num_rows)), "numOutputRows": str(rows.num_rows)},
+        "operationMetrics": {"numFiles": str(len(added)), "numOutputRows": str(rows_of(added))},
     }
     with suppress(OSError):
-        (table / "_delta_log").mkdir(parents=True, exist_ok=True)
-        return commit_rows(table, newest, info, physical(rows, fields) if rows.num_rows else None)
+        (table / "_delta_log").mkdir(exist_ok=True)
+        return commit(table, newest, info, added)
     return False
 
 
 def _metadata(fields: list[T.StructField], properties: Mapping[str, str]) -> dict[str, Any]:
+    highest = str(max(field.metadata[ID] for field in fields))
     said = {name: value for name, value in properties.items() if not name.startswith("delta.feature.")}
     return {
         "id": str(uuid.uuid4()),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": T.StructType(fields).json(),
         "partitionColumns": [],
-        "configuration": {**said, "delta.columnMapping.maxColumnId": str(len(fields))},
+        "configuration": {**said, "delta.columnMapping.maxColumnId": highest},
         "createdTime": int(time.time() * 1000),
     }
 

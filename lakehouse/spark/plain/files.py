@@ -8,10 +8,11 @@ import json
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +41,7 @@ class FileWriter:
         self._name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.Table] = []
-        self._leaves: dict[_Leaf, list[pa.Array]] = defaultdict(list)
+        self._bounds: dict[_Leaf, _Bounds] = defaultdict(_Bounds)
         self._rows = self._bytes = 0
 
     def write(self, rows: pa.Table) -> None:
@@ -49,7 +50,7 @@ class FileWriter:
         self._bytes += rows.nbytes
         self._held.append(rows)
         for path, column in _indexed(rows, self._indexed):
-            self._leaves[path] += column.chunks
+            self._bounds[path].add(column)
         if self._bytes >= _GROUP_BYTES:
             self._flush()
 
@@ -58,14 +59,13 @@ class FileWriter:
         self._flush()
         assert self._writer is not None  # it was flushed
         self._writer.close()
-        columns = {path: pa.chunked_array(chunks) for path, chunks in self._leaves.items()}
         return {
             "path": self._name,
             "partitionValues": {},
             "size": (self._table / self._name).stat().st_size,
             "modificationTime": int(time.time() * 1000),
             "dataChange": True,
-            "stats": json.dumps(_statistics(self._rows, columns), ensure_ascii=False),
+            "stats": json.dumps(_statistics(self._rows, self._bounds), ensure_ascii=False),
         }
 
     def discard(self) -> None:
@@ -93,15 +93,36 @@ class FileWriter:
         self._held, self._bytes = [], 0
 
 
-def write_file(table: Path, rows: pa.Table, indexed: str | None) -> Added:
-    """Write a file of these rows; returns what a commit says of it. OSError where there is none."""
-    writer = FileWriter(table, indexed)
+class Discardable(Protocol):
+    """What has files that no commit has added."""
+
+    def discard(self) -> None:
+        """Delete them."""
+
+
+W = TypeVar("W", bound=Discardable)
+
+
+@contextmanager
+def discarding(writer: W) -> Iterator[W]:
+    """A writer whose files are deleted where what it is used for fails."""
     try:
-        writer.write(rows)
-        return writer.close()
-    except OSError:
+        yield writer
+    except BaseException:
         writer.discard()
         raise
+
+
+def write_file(table: Path, rows: pa.Table, indexed: str | None) -> Added:
+    """Write a file of these rows; returns what a commit says of it. OSError where there is none."""
+    with discarding(FileWriter(table, indexed)) as writer:
+        writer.write(rows)
+        return writer.close()
+
+
+def rows_of(added: Iterable[Added]) -> int:
+    """How many rows files have."""
+    return sum(json.loads(one["stats"])["numRecords"] for one in added)
 
 
 def discard(table: Path, *names: str) -> None:
@@ -111,19 +132,39 @@ def discard(table: Path, *names: str) -> None:
             (table / name).unlink(missing_ok=True)
 
 
-def _statistics(number: int, columns: Mapping[_Leaf, pa.ChunkedArray]) -> dict[str, Any]:
-    """What Delta's readers skip files by: how many values are NULL, and of whole numbers and short texts the
-    lowest and the highest.
-    """
+@dataclass(slots=True)
+class _Bounds:
+    """Of whole numbers or texts: how many are NULL, the lowest and the highest."""
+
+    nulls: int = 0
+    low: Any = None
+    high: Any = None
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        self.nulls += column.null_count
+        low, high = pc.min_max(column).as_py().values()
+        if low is not None:
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a file's statistics have the lowest and the highest: all numbers, and short texts."""
+        if self.low is None:
+            return False
+        return isinstance(self.low, int) or max(len(self.low), len(self.high)) <= _LONGEST
+
+
+def _statistics(number: int, columns: Mapping[_Leaf, _Bounds]) -> dict[str, Any]:
+    """What Delta's readers skip files by."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    for path, column in columns.items():
-        _set(nulls, path, column.null_count)
-        low, high = pc.min_max(column).as_py().values()
-        if low is not None and (isinstance(low, int) or max(len(low), len(high)) <= _LONGEST):
-            _set(least, path, low)
-            _set(most, path, high)
+    for path, found in columns.items():
+        _set(nulls, path, found.nulls)
+        if found.is_told:
+            _set(least, path, found.low)
+            _set(most, path, found.high)
     return {"numRecords": number, "minValues": least, "maxValues": most, "nullCount": nulls}
 
 

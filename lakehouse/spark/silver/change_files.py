@@ -9,8 +9,8 @@ of former versions (VACUUM).
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType
 
-from lakehouse.spark.plain.files import Added, FileWriter, discard
+from lakehouse.spark.plain.files import Added, FileWriter, discard, discarding
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, ORIGIN
 from lakehouse.spark.silver.tables import INDEXED, silver_schema
 
@@ -79,16 +79,9 @@ class ChangeWriter:
                 return changes.column(name).cast(field.type)
 
 
-@contextmanager
-def change_writer(target: Target | None) -> Iterator[ChangeWriter | None]:
-    """A worker's writer, whose files are deleted where it fails."""
-    writer = None if target is None else ChangeWriter(target)
-    try:
-        yield writer
-    except BaseException:
-        if writer is not None:
-            writer.discard()
-        raise
+def change_writer(target: Target | None) -> AbstractContextManager[ChangeWriter | None]:
+    """A worker's writer, whose files are deleted where it fails; None where Spark writes."""
+    return nullcontext() if target is None else discarding(ChangeWriter(target))
 
 
 def added_of(texts: Iterable[str | None]) -> list[Added]:
