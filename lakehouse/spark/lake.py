@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
 from lakehouse.spark.commit_files import Above, row_count, small_table
-from lakehouse.spark.plain.append import append_files, append_plain, create_of_files, is_plain
+from lakehouse.spark.plain.append import append_files, append_plain, create_of_files, create_of_rows, is_plain
 from lakehouse.spark.plain.create import create_mapped, create_plain, has_defaults
 from lakehouse.spark.plain.files import Added
 from lakehouse.spark.plain.merge import Done, Wanted, merge_plain
@@ -209,7 +209,13 @@ class Lake:
         options = {**(properties or {}), **({} if mark is None else {"userMetadata": mark})}
 
         def write() -> None:
-            if folder is None or not append_plain(folder, table, txn, mark):
+            is_done = False
+            if folder is not None and (folder / "_delta_log").exists():
+                is_done = append_plain(folder, table, txn, mark)
+            elif folder is not None and layer != "bronze" and not has_defaults(spark):
+                said = {CHECKPOINTS: str(COMMITS), **(properties or {})}
+                is_done = create_of_rows(folder, table, schema, txn=txn, mark=mark, properties=said)
+            if not is_done:
                 self._append(spark.createDataFrame(table, schema).coalesce(1), layer, name, txn, **options)
 
         self._save(write, layer, name)
@@ -247,7 +253,8 @@ class Lake:
         with self.committing(layer, name):
             if (folder / "_delta_log").exists():
                 return append_files(folder, files, schema, txn)
-            return create_of_files(folder, files, schema, txn, {CHECKPOINTS: str(COMMITS), **properties})
+            said = {CHECKPOINTS: str(COMMITS), **properties}
+            return create_of_files(folder, files, schema, txn=txn, properties=said)
 
     def append_shared(self, frame: DataFrame, name: str) -> None:
         """Append to a table of `ops` that several runs write to. Two of them may make it at one moment: the

@@ -87,7 +87,8 @@ def engines(folder: Path) -> list[str]:
 
 def test_the_checksum_file_is_the_one_that_delta_makes(spark: Any, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
-    for number in range(4):
+    lake.append(spark.createDataFrame([(0, "", b"", [])], FLAT), "ops", "t", ("app", 0))
+    for number in range(1, 4):
         lake.append_rows(spark, "ops", "t", [{"id": number}], schema=FLAT, txn=("app", number))
     folder = tmp_path / "ops/t"
     assert [one.startswith("lakehouse/") for one in engines(folder)] == [False, True, True, True]
@@ -102,6 +103,44 @@ def test_the_checksum_file_is_the_one_that_delta_makes(spark: Any, tmp_path: Pat
     # the next commit of Delta goes on from it
     lake.append(spark.createDataFrame([(9,)], "id bigint"), "ops", "t", ("app", 4))
     assert json.loads((folder / "_delta_log/00000000000000000004.crc").read_text())["numFiles"] == 5
+
+
+@pytest.mark.parametrize("name", ["changes", "watermarks"])
+def test_a_new_table_is_as_delta_makes_it(spark: Any, tmp_path: Path, name: str) -> None:
+    lake, schema, properties = Lake(str(tmp_path)), silver_schema(name), PROPERTIES.get(name, {})
+    rows = [{"source": "s", "batch": 7}]
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
+    lake.append(frame, "silver", "theirs", ("app", 3), **properties)
+    lake.append_rows(spark, "silver", "ours", rows, schema=schema, txn=("app", 3), properties=properties)
+    ours, theirs = (tmp_path / "silver" / one for one in ("ours", "theirs"))
+    assert engines(ours)[0].startswith("lakehouse/") and not engines(theirs)[0].startswith("lakehouse/")
+    assert checksum(ours) == checksum(theirs)
+    assert [action.keys() for action in actions(ours)] == [action.keys() for action in actions(theirs)]
+    held = [lake.read(spark, "silver", one) for one in ("ours", "theirs")]
+    assert held[0].schema == held[1].schema and as_told(held[0].collect()) == as_told(held[1].collect())
+    # the same transaction once more is nothing, and Delta goes on with the next
+    lake.append_rows(spark, "silver", "ours", rows, schema=schema, txn=("app", 3))
+    lake.append(frame, "silver", "ours", ("app", 3))
+    lake.append(frame, "silver", "ours", ("app", 4))
+    assert lake.read(spark, "silver", "ours").count() == 2
+
+
+def actions(table: Path) -> list[dict[str, Any]]:
+    text = (table / "_delta_log/00000000000000000000.json").read_text()
+    return sorted(map(json.loads, text.splitlines()), key=lambda action: sorted(action))
+
+
+def checksum(table: Path) -> dict[str, Any]:
+    """What the checksum file of the first version tells, without what is of this commit alone."""
+    told = json.loads((table / "_delta_log/00000000000000000000.crc").read_text())
+    for member in ("txnId", "tableSizeBytes", "inCommitTimestampOpt", "histogramOpt", "allFiles"):
+        told.pop(member, None)
+    for one in told["setTransactions"]:
+        one.pop("lastUpdated")
+    for one in ("id", "createdTime"):
+        told["metadata"].pop(one)
+    told["metadata"]["schemaString"] = json.loads(told["metadata"]["schemaString"])
+    return dict(told)
 
 
 def test_silver_has_the_statistics_that_its_readers_look_for(spark: Any, tmp_path: Path) -> None:

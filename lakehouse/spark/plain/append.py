@@ -84,8 +84,12 @@ def append_plain(table: Path, rows: pa.Table, txn: Txn | None = None, mark: str 
         return False
     if txn is not None and newest.appended(txn[0]) >= txn[1]:
         return True
-    info = _appending(rows.num_rows, files=1) | ({} if mark is None else {"userMetadata": mark})
-    return commit_rows(table, newest, info, rows, moved=_moved(txn))
+    with suppress(OSError):
+        added = write_file(table, rows, newest.properties.get(INDEXED))
+        if commit(table, newest, _appending([added], mark), [added], moved=_moved(txn)):
+            return True
+        discard(table, added["path"])
+    return False
 
 
 def append_files(table: Path, added: Sequence[Added], schema: StructType, txn: Txn) -> bool:
@@ -98,16 +102,42 @@ def append_files(table: Path, added: Sequence[Added], schema: StructType, txn: T
     if newest.appended(txn[0]) >= txn[1]:
         discard(table, *(one["path"] for one in added))
         return True
-    return commit(table, newest, _appending(rows_of(added), files=len(added)), added, moved=_moved(txn))
+    return commit(table, newest, _appending(added), added, moved=_moved(txn))
+
+
+def create_of_rows(
+    table: Path,
+    rows: pa.Table,
+    schema: StructType,
+    *,
+    txn: Txn | None,
+    mark: str | None,
+    properties: Mapping[str, str],
+) -> bool:
+    """Make a plain table of rows in a folder that has none, as `append_plain` appends. False where nothing
+    was done, and Delta has to do it.
+    """
+    with suppress(OSError):
+        table.mkdir(parents=True, exist_ok=True)
+        added = write_file(table, rows, properties.get(INDEXED))
+        if create_of_files(table, [added], schema, txn=txn, mark=mark, properties=properties):
+            return True
+        discard(table, added["path"])
+    return False
 
 
 def create_of_files(
-    table: Path, added: Sequence[Added], schema: StructType, txn: Txn, properties: Mapping[str, str]
+    table: Path,
+    added: Sequence[Added],
+    schema: StructType,
+    *,
+    txn: Txn | None,
+    mark: str | None = None,
+    properties: Mapping[str, str],
 ) -> bool:
-    """Make a plain table of files that lie in its folder already, whose columns have no metadata. False where
-    nothing was done.
-    """
-    if not properties.keys() <= PROPERTIES:
+    """Make a plain table of files that lie in its folder already. False where nothing was done."""
+    is_plain = all(field.nullable and not field.metadata for field in schema.fields)
+    if not is_plain or not properties.keys() <= PROPERTIES:
         return False
     metadata = {
         "id": str(uuid.uuid4()),
@@ -119,8 +149,8 @@ def create_of_files(
     }
     newest = Version.none({"metadata": metadata, "protocol": _PROTOCOL})
     with suppress(OSError):
-        (table / "_delta_log").mkdir(parents=True, exist_ok=True)
-        return commit(table, newest, _appending(rows_of(added), files=len(added)), added, moved=_moved(txn))
+        (table / "_delta_log").mkdir(exist_ok=True)
+        return commit(table, newest, _appending(added, mark), added, moved=_moved(txn))
     return False
 
 
@@ -137,39 +167,18 @@ def _plain_version(table: Path, schema: pa.Schema) -> Version | None:
     return newest if _is_schema(newest, schema) else None
 
 
-def _appending(rows: int, *, files: int) -> dict[str, Any]:
+def _appending(added: Sequence[Added], mark: str | None = None) -> dict[str, Any]:
     return {
         "operation": "WRITE",
         "operationParameters": {"mode": "Append", "partitionBy": "[]"},
         "isBlindAppend": True,
-        "operationMetrics": {"numFiles": str(files), "numOutputRows": str(rows)},
+        "operationMetrics": {"numFiles": str(len(added)), "numOutputRows": str(rows_of(added))},
+        **({} if mark is None else {"userMetadata": mark}),
     }
 
 
 def _moved(txn: Txn | None) -> list[dict[str, Any]]:
     return [] if txn is None else [{"appId": txn[0], "version": txn[1]}]
-
-
-def commit_rows(
-    table: Path,
-    newest: Version,
-    info: dict[str, Any],
-    rows: pa.Table | None,
-    *,
-    moved: Sequence[dict[str, Any]] = (),
-    removed: Sequence[dict[str, Any]] = (),
-) -> bool:
-    """Write a file of `rows`, under the names that files have, and make the version that adds it. False where
-    nothing was done.
-    """
-    try:
-        added = [] if rows is None else [write_file(table, rows, newest.properties.get(INDEXED))]
-    except OSError:  # a full disk: Delta's own error is the one to show
-        return False
-    is_made = commit(table, newest, info, added, moved=moved, removed=removed)
-    if not is_made:
-        discard(table, *(one["path"] for one in added))
-    return is_made
 
 
 def commit(

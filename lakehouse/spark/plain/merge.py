@@ -10,6 +10,7 @@ delta-io/delta, "Column Mapping", "Type Widening", and those of lakehouse/spark/
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.spark.commit_files import UNREADABLE, live_files
-from lakehouse.spark.plain.append import Version, commit_rows, newest_version
+from lakehouse.spark.plain.append import Version, commit, newest_version
+from lakehouse.spark.plain.files import discard, write_file
 
 _FEATURES = {"timestampNtz", "typeWidening", "columnMapping", "invariants", "appendOnly"}
 # properties and their values that ask nothing else of a writer
@@ -116,10 +118,12 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
         return Done(newest.number, 0, 0)
     written = pa.concat_tables([*(one.rows for path, one in kept.items() if one.rows is not None), put])
     info = _info(met, asked, wanted.deleted, copied=written.num_rows - put.num_rows)
-    new = physical(written, fields) if written.num_rows else None
-    if not commit_rows(table, newest, info, new, removed=[files[path] for path in touched]):
-        return None
-    return Done(newest.number + 1, len(met), put.num_rows)
+    with suppress(OSError):
+        added = [write_file(table, physical(written, fields), None)] if written.num_rows else []
+        if commit(table, newest, info, added, removed=[files[path] for path in touched]):
+            return Done(newest.number + 1, len(met), put.num_rows)
+        discard(table, *(one["path"] for one in added))
+    return None
 
 
 def _is_known(newest: Version) -> bool:
