@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +24,8 @@ import pyspark
 _WRITER = {"org.apache.spark.version": pyspark.__version__}
 # a longer text is kept in part, which Delta's readers have rules for
 _LONGEST = 32
+# Delta's own number of columns with statistics, where a table names none
+_INDEXED = 32
 # so many bytes of rows make a group of a file
 _GROUP_BYTES = 32 * 1024 * 1024
 
@@ -169,11 +172,12 @@ def _statistics(number: int, columns: Mapping[_Leaf, _Bounds]) -> dict[str, Any]
 
 
 def _indexed(rows: pa.Table, told: str | None) -> Iterator[tuple[_Leaf, pa.ChunkedArray]]:
-    asked = None if told is None else {one.replace("`", "").strip() for one in told.split(",")}
-    for name in rows.column_names:
-        for path, column in _leaves((name,), rows.column(name)):
-            if asked is None or ".".join(path) in asked:
-                yield path, column
+    """The columns that have statistics: those that the table names, else as many as Delta takes."""
+    leaves = (leaf for name in rows.column_names for leaf in _leaves((name,), rows.column(name)))
+    if told is None:
+        return islice(leaves, _INDEXED)
+    asked = {one.replace("`", "").strip() for one in told.split(",")}
+    return (leaf for leaf in leaves if ".".join(leaf[0]) in asked)
 
 
 def _leaves(path: _Leaf, column: pa.ChunkedArray) -> Iterator[tuple[_Leaf, pa.ChunkedArray]]:
