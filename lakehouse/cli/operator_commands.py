@@ -4,6 +4,7 @@ Each calls one function of lakehouse.spark and prints what it returns. Spark is 
 never for --help.
 """
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -161,7 +162,9 @@ def rebuild(
     """
     from lakehouse.spark.operations.rebuild import rebuild_table
 
-    take_over = None if yes or at is not None else command(f"rebuild {table} --yes --why …", lake)
+    take_over = (
+        None if yes or at is not None else command(f"rebuild {shlex.quote(table)} --yes --why …", lake)
+    )
     with working():
         difference = rebuild_table(lake, table, at, yes, why=why, progress=progress)
     print_result(difference, as_json, take_over)
@@ -229,7 +232,7 @@ def floor_raise(
     seconds = None if older_than is None else seconds_of("--older-than", older_than)
     with working():
         outcome = retention.raise_floor(lake, source, at, seconds, yes=yes, why=why)
-    moment = f"--at {at}" if older_than is None else f"--older-than {older_than}"
+    moment = f"--older-than {older_than}" if at is None else f"--at {shlex.quote(at)}"
     apply = command(f"floor raise {source} {moment} --yes --why …", lake)
     print_result(outcome, as_json, None if yes else apply)
 

@@ -65,14 +65,9 @@ def configuration_findings(folder: Path) -> Iterator[Finding]:
     errors, warnings = check(folder)
     for state, problems in ((FAIL, errors), (WARN, warnings)):
         for problem in problems:
-            where = f"{problem.file}:{problem.line}"
-            yield Finding(
-                "config",
-                where,
-                state,
-                f"{problem.path}: {problem.text}" if problem.path else problem.text,
-                fix=problem.fix,
-            )
+            # the option's name, since several of one line may have the same words as their fix
+            about = f"{problem.file}:{problem.line} {problem.path}".rstrip()
+            yield Finding("config", about, state, problem.text, fix=problem.fix)
     if not errors and not warnings:
         yield Finding("config", str(folder), OK, "")
 

@@ -229,6 +229,16 @@ FORMATS: dict[str, Format] = {
         schema_encodings=("debezium",),
         tells_inserts=True,
         transactions=_later("debezium.transactions", "TRANSACTIONS"),
+        caveats=(
+            Caveat(
+                ("options", "binlog_transaction_compression"),
+                "rows of a transaction have one place, and without its metadata nothing tells their order",
+                "set provide.transaction.metadata=true, and leave `consistency: eventual` out",
+                lambda options, consistency: (
+                    options.get("binlog_transaction_compression") == "true" and consistency == "eventual"
+                ),
+            ),
+        ),
         tells_servers=True,
         shown_options=_later("debezium.shown_modes", "shown_modes"),
         untyped_question="No schema is embedded in the messages. What are the connector's modes? These are "

@@ -58,9 +58,12 @@ def _beat(ended: threading.Event, period: float, draws: bool, how_far: Callable[
 
 
 STILL = "still at work, "
+# characters of the last line: a warning is a paragraph, which each sign would tell again
+QUOTED = 80
 
 
 def still(last: str, seconds: float, far: str = "") -> str:
     """A log's sign of life: how far the work is, how long the last line is ago, and which it was."""
-    after = f"{duration(seconds)} after: {last}" if last else f"{duration(seconds)} after the begin"
+    line = last if len(last) <= QUOTED else last[: QUOTED - 1] + "…"
+    after = f"{duration(seconds)} after: {line}" if last else f"{duration(seconds)} after the begin"
     return STILL + (f"{far}, " if far else "") + after

@@ -29,7 +29,10 @@ NO_CREATE = "no CREATE was seen: its schema is inferred from the messages"
 MAYBE_OLDER = (
     "its CREATE has IF NOT EXISTS: if it was there before, its rows of then are unknown, and so is its schema"
 )
-NO_ROWS = "a snapshot has told its schema and was not seen to read its rows: those from before it are unknown"
+NO_ROWS = (
+    "a snapshot has told its schema and was not seen to read its rows: those from before it are unknown, "
+    "until `lakehouse snapshot` or `lakehouse import` reads them"
+)
 # what a snapshot of all its rows ends
 OLDER = frozenset({NO_CREATE, MAYBE_OLDER, NO_ROWS})
 SEQUENCE = "it is a sequence of MariaDB, which has one row and logs each new one as an INSERT"

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -608,6 +609,22 @@ def test_a_bundle_names_the_next_step_and_goes_with_no_other_option(tmp_path: Pa
     )
     assert alone.returncode == 0
     assert alone.stderr.startswith(f"next: put your sources into {tmp_path}/b/configs/databricks/sources, ")
+
+
+def test_the_command_that_takes_a_result_over_can_be_given_to_a_shell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Binlog positions are lists, and a table's name may have a space."""
+    monkeypatch.setattr("lakehouse.spark.operations.retention.raise_floor", lambda *_, **__: {})
+    monkeypatch.setattr("lakehouse.spark.operations.rebuild.rebuild_table", lambda *_, **__: {})
+    floor = ("floor", "raise", "shop", "--at", "[0, 1, 4, 1, 0, 0]")
+
+    said = [lakehouse(*words).stdout for words in (floor, ("rebuild", "shop.an order"))]
+
+    assert [shlex.split(text.splitlines()[-1])[2:] for text in said] == [
+        [*floor, "--yes", "--why", "…"],
+        ["rebuild", "shop.an order", "--yes", "--why", "…"],
+    ]
 
 
 def test_the_tables_that_a_snapshot_would_read_are_a_line_each(

@@ -813,6 +813,22 @@ def test_a_debezium_source_that_says_harmless_settings_is_not_warned(tmp_path: P
     assert check(tmp_path) == ([], [])
 
 
+@pytest.mark.parametrize("consistency", ["resolved", "eventual"])
+def test_one_place_for_a_transaction_s_rows_is_no_harm_where_their_numbers_order_them(
+    tmp_path: Path, consistency: str
+) -> None:
+    """It is what `init` writes at a MariaDB 11.4. Without watermarks there may be no numbers."""
+    settings = "{skipped.operations: none, bigint.unsigned.handling.mode: precise, "
+    settings += "replace.null.with.default: false}"
+    options = "{server: mariadb, binlog_transaction_compression: true}"
+    text = f"format: debezium\nrecording: a\ntables: auto\noptions: {options}\nupstream: {settings}\n"
+    write(tmp_path, sources__s=f"{text}consistency: {consistency}\n")
+
+    found = [one.path for one in warnings(load(tmp_path))]
+
+    assert found == ["options.binlog_transaction_compression"] * (consistency == "eventual")
+
+
 # --- YAML
 
 

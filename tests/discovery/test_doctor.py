@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakehouse.config.models import KafkaInput, SourceConfig
-from lakehouse.discovery.doctor import doctor, failed
+from lakehouse.discovery.doctor import configuration_findings, doctor, failed
 from lakehouse.discovery.findings import Finding
 from lakehouse.discovery.machine_checks import folder_findings, machine_findings
 from lakehouse.discovery.source_checks import topic_findings
@@ -127,7 +127,7 @@ def test_what_a_session_finds_out_about_the_lake_comes_last(tmp_path: Path) -> N
         (
             "format: canal\nrecoding: x\nrecording: x\n",
             "config",
-            "recoding: unknown option",
+            "unknown option",
             "did you mean `recording`?",
         ),
     ],
@@ -144,6 +144,16 @@ def test_what_is_wrong_is_a_failure_that_says_what_to_do(
     ]
 
     assert [(finding["check"], finding["text"], finding["fix"]) for finding in found] == [(check, text, fix)]
+
+
+def test_options_that_are_not_said_are_told_apart(tmp_path: Path) -> None:
+    configs = configured(tmp_path / "c", "format: debezium\nrecording: x\ntables: auto\n")
+
+    found = [one for one in configuration_findings(configs) if one.state == "warn"]
+
+    assert len({one.about for one in found}) == len(found) > 1
+    assert found[0].about == f"{configs}/sources/shop.yml:1 upstream.skipped.operations"
+    assert found[0].text.startswith("is not said, and by default t: ")
 
 
 def test_a_topic_is_looked_at_with_its_retention_and_its_messages(

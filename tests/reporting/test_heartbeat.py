@@ -65,6 +65,8 @@ def test_a_sign_of_life_says_since_when() -> None:
     )
     assert still("gold", 185, "37 of 200 tasks") == "still at work, 37 of 200 tasks, 3 min after: gold"
     assert still("", 61) == "still at work, 61 s after the begin"
+    warned = still("warning: " + "a long sentence " * 20, 61)
+    assert warned.startswith("still at work, 61 s after: warning: a long sentence") and len(warned) < 110
     assert (module.ON_A_TERMINAL, module.IN_A_LOG) == (1.0, 60.0)
 
 

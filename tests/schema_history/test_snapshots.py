@@ -168,6 +168,7 @@ def test_a_table_of_whose_rows_no_snapshot_is_whole_may_have_others_from_before_
     feed.table("a", 900).table("b", 900).row("a", "r", 900, 1, 12, "last")
 
     assert told == [[NO_ROWS], [NO_ROWS]]
+    assert NO_ROWS.endswith("until `lakehouse snapshot` or `lakehouse import` reads them")
     assert [lineage.notes for lineage in lineages(feed)] == [[], []]
     assert [lineage.notes for lineage in lineages(first_snapshot())] == [[], []]
 

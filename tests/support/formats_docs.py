@@ -44,6 +44,7 @@ PATTERNS = {
     "(?!.*(ExtractNewRecordState|RegexRouter)$).+": "any but ExtractNewRecordState and RegexRouter",
     r"(?!\.\*\\+\.\.\*$).+": "any but `.*\\..*`",
     "on|1|true": "`ON`",
+    "on|1": "`ON`",
 }
 
 

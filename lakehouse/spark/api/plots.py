@@ -73,12 +73,14 @@ def lag(frame: pd.DataFrame) -> "Figure":
     had.
     """
     figure, (top, below) = _figure(2, 1.3)
-    size, unit = next((one for one in _UNITS if frame["lag_seconds"].max() >= 2 * one[0]), _UNITS[-1])
+    # no batch has an age while a partition has sent no watermark
+    oldest = max(0.0, frame["lag_seconds"].fillna(0).max())
+    size, unit = next((one for one in _UNITS if oldest >= 2 * one[0]), _UNITS[-1])
     for colour, (source, part) in zip(cycle(COLOURS), frame.groupby("source"), strict=False):
         ages = part["lag_seconds"] / size
         top.plot(part["at"], ages, marker="o", markersize=4, color=colour, label=_text(source))
         below.vlines(part["at"], 0, part["changes"], color=colour, linewidth=3)
-    top.set_ylim(0, frame["lag_seconds"].max() / size * 1.15 or 1)
+    top.set_ylim(0, oldest / size * 1.15 or 1)
     below.set_ylim(bottom=0)
     _widened(below, frame["at"])
     top.set_title(f"Lag, in {unit}: age of the newest complete change", loc="left", fontsize=9)
@@ -108,12 +110,13 @@ def timeline(frame: pd.DataFrame) -> "Figure":
     axes.set_xlim(-0.02, len(steps))
     axes.set_yticks(range(len(lanes)), [_text(name, 24) for name in lanes])
     times = [pd.Timestamp(step["committed_at"]) for step in steps]
-    slope, span = 30 if len(steps) > 5 else 0, max(times) - min(times)
-    shown = [_time_word(time, span) for time in times]
+    known = [time for time in times if time is not pd.NaT]  # rows that a snapshot has read have none
+    slope, span = 30 if len(steps) > 5 else 0, max(known) - min(known) if known else pd.Timedelta(0)
+    shown = ["" if time is pd.NaT else _time_word(time, span) for time in times]
     axes.set_xticks(range(len(steps)), shown, rotation=slope, ha="left", fontsize=8)
     axes.tick_params(length=0)
     axes.grid(visible=False)
-    axes.set_xlabel(_label("committed at the source", times), fontsize=8)
+    axes.set_xlabel(_label("committed at the source", known), fontsize=8)
     return figure
 
 
@@ -262,6 +265,7 @@ def _marks(every: "Sequence[Axes]", ddl: pd.DataFrame | None) -> bool:
     """Statements as lines through all plots, with their numbers above the first; those that lie close
     together as one.
     """
+    ddl = None if ddl is None else ddl.dropna(subset=["committed_at"])
     if ddl is None or ddl.empty:
         return False
     from matplotlib.dates import date2num
@@ -322,4 +326,6 @@ def _time_word(time: datetime, span: pd.Timedelta) -> str:
 def _label(words: str, times: Sequence[pd.Timestamp]) -> str:
     """What an axis of times shows, with the days that they are of."""
     days = list(dict.fromkeys(f"{time:%Y-%m-%d}" for time in times))
+    if not days:
+        return words
     return f"{words} (UTC, {days[0] if len(days) == 1 else f'{days[0]} to {days[-1]}'})"

@@ -30,7 +30,7 @@ from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.source import selected_sources
 from lakehouse.spark.verification.compare import Held, held
-from lakehouse.spark.verification.looks import POLL, Compared, Options
+from lakehouse.spark.verification.looks import Compared, Options, looks_within
 from lakehouse.spark.verification.record import compared, entry
 from lakehouse.spark.verification.run import TableResult
 from lakehouse.verification.part import WholeOnly
@@ -178,18 +178,14 @@ class _Repairs:
     def _asked_of_gold(self, reader: Reader, records: Sequence[Rebuild]) -> str | None:
         """Why gold has not done what it was asked; None where it has: here, or in a run that goes on."""
         done = request(reader.log, reader.settings, records, progress=self.progress)
-        left = self.asked.options.wait
-        while done is not True:
+        if done is True:
+            return None
+        for _ in looks_within(self.asked.options):
             log = OpsLog(self.spark, self.source.lake, self.source.name).load()
             manifest = log.last(Manifest)
             if manifest is not None and manifest.rebuilds >= len(log.all(Rebuild)):
                 return None
-            if left <= 0:
-                return f"gold's next run mends it; {done}"
-            pause = min(POLL, left)
-            self.asked.options.pause(pause)
-            left -= pause
-        return None
+        return f"gold's next run mends it; {done}"
 
     def _compare_again(self, tables: Sequence[Differing], step: str) -> None:
         """All of these tables' rows, though a sample may have found them."""

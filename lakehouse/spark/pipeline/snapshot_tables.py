@@ -44,6 +44,7 @@ from lakehouse.sources.server_sql import is_tidb, version_of
 from lakehouse.spark.bronze.epochs import last_epoch
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
+from lakehouse.spark.change_log.dead_letters import open_counts, open_losses
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
@@ -128,6 +129,11 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
             progress(
                 f"warning: {name}: left out, the server lists no such table: may the account SELECT from it? "
                 "Views and MariaDB's system versioned tables are not read"
+            )
+        if asked.incomplete and (number := sum(open_counts(log).values()) + len(open_losses(log))):
+            progress(
+                f"warning: {counted(number, 'dead letter')} open: what these keep from being exact stays so "
+                "until they are dismissed too; see `lakehouse dead-letters list`"
             )
         run = _Run(source, asked, _last_run(log), context, feed=feed)
         return run.read(tables, server, connected)

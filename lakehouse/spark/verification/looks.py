@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Position
+from lakehouse.reporting.text.values import duration
 from lakehouse.sources.database import Database, DatabaseSettings, connect
 from lakehouse.sources.server_sql import at_tso, keep_tso, version_of
 from lakehouse.spark import limits
@@ -70,6 +71,22 @@ class Compared:
     progress: Progress
 
 
+def looks_within(options: Options) -> Iterator[None]:
+    """One look, and more of them for as long as `wait` says: a look takes of that time too. However long the
+    first one takes, there is a second where anything is to be waited for.
+    """
+    left = options.wait
+    while True:
+        begun = time.monotonic()
+        yield
+        looked = time.monotonic() - begun
+        if left <= 0:
+            return
+        pause = min(POLL, left)
+        options.pause(pause)
+        left -= pause + looked
+
+
 class Session:
     """One run: the source, its lake, its server."""
 
@@ -98,16 +115,16 @@ class Session:
         """Gold at the first published watermark that has passed the place; False, and gold as it is published
         last, where none has in time.
         """
-        left = self.options.wait
-        while True:
+        for number, _ in enumerate(looks_within(self.options)):
             reader = self.reader()
-            passed = place.passed_by(reader.watermark()) and _is_complete(reader)
-            if passed or left <= 0:
-                return reader, passed
-            self.progress(f"verify  {self.source.name}: waiting for the feed to pass {place}")
-            pause = min(POLL, left)
-            self.options.pause(pause)
-            left -= pause
+            if place.passed_by(reader.watermark()) and _is_complete(reader):
+                return reader, True
+            if number == 0:
+                self.progress(
+                    f"verify  {self.source.name}: waits {duration(self.options.wait)} at most for a run to "
+                    f"publish what the server had at {place}: start `lakehouse run all` if none goes on"
+                )
+        return reader, False
 
     @property
     def by_tso(self) -> bool:

@@ -218,6 +218,25 @@ def test_incomplete_tables_are_read_again_and_no_other(spark: Any, server: Maria
     assert list_tables(shop.source(), Asked(incomplete=True)) == []
 
 
+def test_a_snapshot_of_what_is_incomplete_says_that_dead_letters_stay_open(
+    spark: Any, server: MariaDb, tmp_path: Path
+) -> None:
+    busy = BusyServer(server.port, 4, rows=3, tables=("item",))
+    shop, said = Shop(tmp_path, busy, server.port), list[str]()
+    busy.transact()
+    topic = "s.shop.item"
+    busy.messages.append(Message(topic, 0, busy.offsets.get(topic, 0), None, b'{"op": "c", '))
+    shop.run()
+
+    shop.snapshot(incomplete=True, told=said.append)
+
+    assert set(shop.states(spark)) == {"shop.item"}
+    assert [text for text in said if "letter" in text] == [
+        "warning: 1 dead letter open: what these keep from being exact stays so until they are dismissed "
+        "too; see `lakehouse dead-letters list`"
+    ]
+
+
 def test_incomplete_tables_are_read_again_while_a_writer_and_the_pipeline_go_on(
     spark: Any, server: MariaDb, tmp_path: Path
 ) -> None:

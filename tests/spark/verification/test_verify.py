@@ -4,6 +4,7 @@ row.
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -360,6 +361,33 @@ def test_a_server_whose_binlog_is_called_otherwise_is_not_the_feed_s(
 
     with pytest.raises(LakehouseError, match="got one that writes replica") if refused else nullcontext():
         comparison._refuse_other_server(session, reader)
+
+
+def test_the_time_that_looking_takes_counts_as_waiting_and_what_is_waited_for_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def reader() -> Any:
+        time.sleep(0.2)
+        return SimpleNamespace(watermark=lambda: (0, 1, 4, 0, 0, 0))
+
+    monkeypatch.setattr(looks, "POLL", 0.1)
+    said, paused = list[str](), list[float]()
+    session: Any = SimpleNamespace(
+        options=Options(wait=0.5, pause=paused.append),
+        reader=reader,
+        source=SimpleNamespace(name="shop"),
+        progress=said.append,
+    )
+
+    _, passed = looks.Session.reader_past(session, ServerPlace("binlog.000007", 4))
+
+    assert not passed
+    # a look and the pause behind it take 0.3 s at least
+    assert 1 <= len(paused) <= 2
+    assert said == [
+        "verify  shop: waits 0.5 s at most for a run to publish what the server had at binlog.000007:4: "
+        "start `lakehouse run all` if none goes on"
+    ]
 
 
 def test_tables_that_the_server_has_and_gold_has_not_are_told() -> None:
