@@ -322,13 +322,16 @@ def test_a_statement_of_the_database_closes_no_folder_of_a_table_named_meta(tree
     assert lander.paths() == [late]
 
 
-@pytest.mark.parametrize(("statements", "rows"), [("110", "112"), ("k/t", "k/T"), ("k/t", "K/t")])
-def test_a_folder_apart_from_its_statements_gains_rows_again_once_its_columns_are_as_they_were(
+@pytest.mark.parametrize(
+    ("statements", "rows"), [("110", "112"), ("k/t", "k/T"), ("k/t", "K/t"), ("d/elsewhere", "d/t")]
+)
+def test_a_folder_gains_rows_again_once_its_columns_are_as_they_were_and_no_statement_is_beside_it(
     statements: str, rows: str
 ) -> None:
     """With use-table-id-as-path a statement's schema file is in the table's folder, that of a partition's
-    rows in the partition's, and so it is with capitals: the writer finds none of its own version there, and
-    takes the newest of equal checksum, which may be older than others.
+    rows in the partition's, and so it is with capitals; a statement may have none at all, filtered or lost
+    (pingcap/ticdc#4398). The writer finds none of its own version then, and takes the newest of equal
+    checksum, which may be older than others.
     """
     tree, (created, added, dropped) = Tree(), (tso(NOON + ms) for ms in (0, 10, 20))
     lander = Lander(tree, CSV | {"use-table-id-as-path": str(rows.isdecimal()).lower()})
@@ -345,6 +348,19 @@ def test_a_folder_apart_from_its_statements_gains_rows_again_once_its_columns_ar
     tree.index(f"{rows}/{created}", "CDC000002.csv")
 
     assert lander.paths() == [f"{rows}/{created}/CDC000002.csv"]
+
+
+def test_version_0_is_open_for_it_has_no_schema_file(tree: Tree) -> None:
+    """Where a table's schema files are of other checksums, releases until 2023 wrote rows to version 0
+    (pingcap/tiflow#10284), which had been there before the next versions or came behind them.
+    """
+    lander = Lander(tree, CSV)
+    tree.checkpoint(NOON + HOUR)
+    lander.scan()
+
+    tree.put("d/t/0/2026-11-21/CDC000001.csv")
+
+    assert lander.paths() == ["d/t/0/2026-11-21/CDC000001.csv"]
 
 
 def test_a_name_that_is_no_utf8_is_reported_in_words_that_can_be_printed(tree: Tree) -> None:
