@@ -78,6 +78,18 @@ def test_a_rename_and_a_snapshot_in_lower_case_are_of_the_table_with_capitals(tm
     assert tables(tmp_path, files) == {"K.Other": [*ROWS, {"id": 3, "a": 30, "b": 31}]}
 
 
+def test_a_table_made_like_another_has_the_name_that_its_statement_spells_before_it_has_rows(
+    tmp_path: Path,
+) -> None:
+    like = "CREATE TABLE `k`.`Copy` LIKE `k`.`mixed case-tbl`"
+    files = {
+        **tree(),
+        "k/copy/meta/schema_710_2.json": schema_file(710, like, "copy", "k", "id", "v", "a", "b"),
+    }
+
+    assert tables(tmp_path, files) == {"K.Copy": [], "K.Mixed Case-Tbl": ROWS}
+
+
 def test_a_table_made_after_one_that_differed_in_case_alone_is_another(tmp_path: Path) -> None:
     create = "CREATE TABLE `k`.`mixed case-tbl` (`id` INT,PRIMARY KEY(`id`))"
     names = ("mixed case-tbl", "k")
