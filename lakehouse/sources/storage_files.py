@@ -203,7 +203,8 @@ class _Walk:
 
     def data_folder(self, path: str) -> None:
         """A version's folder, or one below it: by its index, else by listing."""
-        if self.done is not None and path in self.known and self.by_index(path):
+        is_known = self.done is not None and path in self.known
+        if is_known and not self.files.is_listed and self.by_index(path):
             return
         here = self.here[path] = set()
         for child in self.files.list_dir(path):

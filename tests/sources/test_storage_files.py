@@ -31,6 +31,8 @@ def tso(milliseconds: int) -> int:
 class Tree:
     """A file system in memory that counts what is asked of it; `now` is the time of what is written."""
 
+    is_listed = False
+
     def __init__(self) -> None:
         self.files: dict[str, tuple[bytes, int]] = {}
         self.now = NOON
@@ -248,6 +250,22 @@ def test_a_writer_that_begins_again_at_1_in_an_emptied_folder_is_read(tree: Tree
     tree.checkpoint(NOON - 3)
 
     assert lander.paths() == [f"{folder}/CDC{number:06}.csv" for number in range(1, 6)]
+
+
+def test_no_index_is_read_where_the_tree_is_listed_already(tree: Tree) -> None:
+    lander, folder = Lander(tree, CSV), f"d/t/{tso(NOON - 9)}/2026-11-21"
+    tree.is_listed = True
+    lander.scan()
+    tree.put(f"{folder}/CDC000002.csv")
+    lander.scan()
+    tree.now += 1
+    tree.put(f"{folder}/CDC000001.csv", b"another row\n")
+    tree.forget()
+
+    scan = new_files(tree, lander.landed, CSV, lander.done)
+
+    assert [info.path for info in scan.files] == [f"{folder}/CDC000001.csv"]
+    assert tree.reads == 2  # the checkpoint, and the end of the file
 
 
 def test_a_new_dispatcher_in_a_folder_is_found(tree: Tree) -> None:
