@@ -86,8 +86,10 @@ class Spelling:
         if name in tables:
             return name
         spelled = self.of_message(record, name)
-        if spelled in tables or name in self.sighted:
+        if spelled in tables or {name, spelled} <= self.sighted:
             return spelled
+        if name in self.sighted:  # a storage sink's path lowers names that no other file spells
+            return name
         known = tables.alike(name) if isinstance(tables, LiveTables) else _alike(tables, name)
         alike = known or self.alike.get(folded(name), [])
         return alike[0] if len(alike) == 1 else spelled

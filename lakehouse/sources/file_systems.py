@@ -22,8 +22,10 @@ class FileInfo(NamedTuple):
 
 class FileSystem(Protocol):
     """The file operations that a scan needs. The root is ""; a missing path has no children, no stat and no
-    bytes.
+    bytes. `is_listed`: the whole tree is known already; to list a folder costs less than to read a file.
     """
+
+    is_listed: bool
 
     def list_dir(self, path: str) -> list[FileInfo]: ...
 
@@ -34,6 +36,8 @@ class FileSystem(Protocol):
 
 class LocalFiles:
     """A local folder. Paths that lead out of it, by their parts or by a link, count as missing."""
+
+    is_listed = False
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root).resolve()

@@ -4,8 +4,7 @@
 read before its listing and all that it found has landed: every change at or below C was then in a whole,
 visible file. So, with the last scan done at C,
 
-    a version's folder is closed   once its table has a newer version that is at or below C (in a table's id:
-                                   one of equal checksum)
+    a version's folder is closed   once its table has a newer version of equal checksum at or below C
     a date's folder is closed      once C is past that date in every time zone
     an open folder with an index   is read by its index: new numbers are looked at one by one, the landed ones
                                    are not listed
@@ -115,12 +114,6 @@ def _milliseconds(checkpoint: int) -> int:
     return checkpoint >> 18
 
 
-def may_lie_apart(file: SchemaFile) -> bool:
-    """Whether statements of the table may have their files in another folder than this one."""
-    name = f"{file.schema}/{file.table}"
-    return file.table_id is not None or name != name.lower()
-
-
 class _Walk:
     """One scan: it descends into open folders, and collects new files."""
 
@@ -196,21 +189,22 @@ class _Walk:
         self.looked |= self.here.keys()
 
     def gaining(self, versions: Iterable[int], seen: Iterable[SchemaFile]) -> Callable[[int], bool]:
-        """Whether a table's version can have new rows: none newer is at or below the last whole scan's
-        checkpoint. Where statements write no file, in the id of a partition or under a name with capitals,
-        the newest one of each checksum can: a writer that finds no file of its version goes on there.
+        """Whether a table's version can have new rows: the newest one at or below the last whole scan's
+        checkpoint and those above it, and the newest of each checksum. A writer that finds no file of its
+        version goes on there: of the statement there is none, or it is in another folder. Version 0 is what
+        releases of 2023 write to where no file has their checksum.
         """
         if self.done is None:
             return lambda version: True
-        done = self.done
-        passed = max((version for version in versions if version <= done), default=0)
-        apart = (file for file in seen if may_lie_apart(file) and file.version <= done)
-        kept = {file.checksum: file.version for file in sorted(apart, key=lambda file: file.version)}
-        return lambda version: version >= passed or version in kept.values()
+        passed = max((version for version in versions if version <= self.done), default=0)
+        known = sorted((file.version, file.checksum) for file in seen if file.version <= self.done)
+        kept = {0, *{checksum: version for version, checksum in known}.values()}
+        return lambda version: version >= passed or version in kept
 
     def data_folder(self, path: str) -> None:
         """A version's folder, or one below it: by its index, else by listing."""
-        if self.done is not None and path in self.known and self.by_index(path):
+        is_known = self.done is not None and path in self.known
+        if is_known and not self.files.is_listed and self.by_index(path):
             return
         here = self.here[path] = set()
         for child in self.files.list_dir(path):

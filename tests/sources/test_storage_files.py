@@ -31,6 +31,8 @@ def tso(milliseconds: int) -> int:
 class Tree:
     """A file system in memory that counts what is asked of it; `now` is the time of what is written."""
 
+    is_listed = False
+
     def __init__(self) -> None:
         self.files: dict[str, tuple[bytes, int]] = {}
         self.now = NOON
@@ -250,6 +252,22 @@ def test_a_writer_that_begins_again_at_1_in_an_emptied_folder_is_read(tree: Tree
     assert lander.paths() == [f"{folder}/CDC{number:06}.csv" for number in range(1, 6)]
 
 
+def test_no_index_is_read_where_the_tree_is_listed_already(tree: Tree) -> None:
+    lander, folder = Lander(tree, CSV), f"d/t/{tso(NOON - 9)}/2026-11-21"
+    tree.is_listed = True
+    lander.scan()
+    tree.put(f"{folder}/CDC000002.csv")
+    lander.scan()
+    tree.now += 1
+    tree.put(f"{folder}/CDC000001.csv", b"another row\n")
+    tree.forget()
+
+    scan = new_files(tree, lander.landed, CSV, lander.done)
+
+    assert [info.path for info in scan.files] == [f"{folder}/CDC000001.csv"]
+    assert tree.reads == 2  # the checkpoint, and the end of the file
+
+
 def test_a_new_dispatcher_in_a_folder_is_found(tree: Tree) -> None:
     folder = "d/u/5"
     tree.put(f"{folder}/CDC_11_000001.csv")
@@ -322,13 +340,16 @@ def test_a_statement_of_the_database_closes_no_folder_of_a_table_named_meta(tree
     assert lander.paths() == [late]
 
 
-@pytest.mark.parametrize(("statements", "rows"), [("110", "112"), ("k/t", "k/T"), ("k/t", "K/t")])
-def test_a_folder_apart_from_its_statements_gains_rows_again_once_its_columns_are_as_they_were(
+@pytest.mark.parametrize(
+    ("statements", "rows"), [("110", "112"), ("k/t", "k/T"), ("k/t", "K/t"), ("d/elsewhere", "d/t")]
+)
+def test_a_folder_gains_rows_again_once_its_columns_are_as_they_were_and_no_statement_is_beside_it(
     statements: str, rows: str
 ) -> None:
     """With use-table-id-as-path a statement's schema file is in the table's folder, that of a partition's
-    rows in the partition's, and so it is with capitals: the writer finds none of its own version there, and
-    takes the newest of equal checksum, which may be older than others.
+    rows in the partition's, and so it is with capitals; a statement may have none at all, filtered or lost
+    (pingcap/ticdc#4398). The writer finds none of its own version then, and takes the newest of equal
+    checksum, which may be older than others.
     """
     tree, (created, added, dropped) = Tree(), (tso(NOON + ms) for ms in (0, 10, 20))
     lander = Lander(tree, CSV | {"use-table-id-as-path": str(rows.isdecimal()).lower()})
@@ -345,6 +366,19 @@ def test_a_folder_apart_from_its_statements_gains_rows_again_once_its_columns_ar
     tree.index(f"{rows}/{created}", "CDC000002.csv")
 
     assert lander.paths() == [f"{rows}/{created}/CDC000002.csv"]
+
+
+def test_version_0_is_open_for_it_has_no_schema_file(tree: Tree) -> None:
+    """Where a table's schema files are of other checksums, releases until 2023 wrote rows to version 0
+    (pingcap/tiflow#10284), which had been there before the next versions or came behind them.
+    """
+    lander = Lander(tree, CSV)
+    tree.checkpoint(NOON + HOUR)
+    lander.scan()
+
+    tree.put("d/t/0/2026-11-21/CDC000001.csv")
+
+    assert lander.paths() == ["d/t/0/2026-11-21/CDC000001.csv"]
 
 
 def test_a_name_that_is_no_utf8_is_reported_in_words_that_can_be_printed(tree: Tree) -> None:

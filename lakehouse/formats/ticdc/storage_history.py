@@ -103,11 +103,12 @@ def _facts(version: Version, origin: Name | None, tables: dict[Name, Facts], spe
     if before is None:
         before = tables.get(_like(definition.query, schema) or name, Facts(name))
     names = {column.column_name for column in definition.columns}
+    lists_columns = _creates(definition.query) is not None and not _LIKE.search(definition.query)
     database = tables.get(_folded(schema, ""))
     facts = Facts(
         _spelled(version, known.name if known else (database.name[0] if database else "", ""), spellings),
         _virtual(definition, before.virtual, names),
-        before.clustered if _creates(definition.query) is None else _is_clustered(definition.query),
+        _is_clustered(definition.query) if lists_columns else before.clustered,
     )
     if names or origin is not None or not table:
         tables[name] = facts
@@ -261,8 +262,8 @@ def _renames(query: str) -> list[tuple[str, str, str, str]]:
 
 
 def _creates(query: str) -> tuple[str, str] | None:
-    """Schema (empty where it is not written) and table of a CREATE TABLE that lists columns."""
-    found = None if _LIKE.search(query) else _CREATE.match(query)
+    """Schema (empty where it is not written) and table of a CREATE TABLE."""
+    found = _CREATE.match(query)
     return (_plain(found[1] or ""), _plain(found[2])) if found else None
 
 

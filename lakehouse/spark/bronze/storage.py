@@ -276,6 +276,8 @@ def _inner(location: str) -> str:
 class SparkFiles:
     """A tree of any file system that Spark reads, listed once; the checkpoint is read before the listing."""
 
+    is_listed = True
+
     def __init__(self, spark: SparkSession, root: str, landed: Mapping[str, tuple[int, int]]) -> None:
         self.spark, self.root = spark, root.rstrip("/")
         self.metadata, self.hides = self._bytes(METADATA, missing=b""), False

@@ -78,6 +78,48 @@ def test_a_rename_and_a_snapshot_in_lower_case_are_of_the_table_with_capitals(tm
     assert tables(tmp_path, files) == {"K.Other": [*ROWS, {"id": 3, "a": 30, "b": 31}]}
 
 
+def test_a_table_made_like_another_has_the_name_that_its_statement_spells_before_it_has_rows(
+    tmp_path: Path,
+) -> None:
+    like = "CREATE TABLE `k`.`Copy` LIKE `k`.`mixed case-tbl`"
+    files = {
+        **tree(),
+        "k/copy/meta/schema_710_2.json": schema_file(710, like, "copy", "k", "id", "v", "a", "b"),
+    }
+
+    assert tables(tmp_path, files) == {"K.Copy": [], "K.Mixed Case-Tbl": ROWS}
+
+
+@pytest.mark.parametrize("written", ["Orders", "orders", "ORDERS"])
+def test_a_table_whose_rows_come_behind_its_first_statement_has_their_name_and_follows_its_statements(
+    tmp_path: Path, written: str
+) -> None:
+    """Of a table that was there before the feed, whose folder with capitals comes a pass later."""
+    silver, seen = Memory("ticdc-storage", CSV), set[str | None]()
+
+    def land(files: dict[str, bytes]) -> dict[str, Any]:
+        write_tree(tmp_path, files)
+        fresh = [message for message in read_tree(tmp_path, CSV) if message.path not in seen]
+        seen.update(message.path for message in fresh if message.path != "metadata")
+        return silver.add(fresh).tables(silver.watermark)
+
+    alter = f"ALTER TABLE `k`.`{written}` ADD COLUMN `b` INT"
+    first = schema_file(500, alter, "orders", "k", "id", "a", "b")
+    land({"k/orders/meta/schema_500_2.json": first, "metadata": b'{"checkpoint-ts": 500}'})
+    land(
+        {
+            "k/Orders/meta/schema_500_3.json": schema_file(500, "", "Orders", "k", "id", "a", "b"),
+            "k/Orders/500/CDC000001.csv": b'"I","Orders","k",600,1,10,11\r\n',
+            "metadata": b'{"checkpoint-ts": 700}',
+        }
+    )
+    drop = schema_file(800, "ALTER TABLE `k`.`orders` DROP COLUMN `a`", "orders", "k", "id", "b")
+
+    found = land({"k/orders/meta/schema_800_4.json": drop, "metadata": b'{"checkpoint-ts": 900}'})
+
+    assert found == {"k.Orders": [{"id": 1, "b": 11}]}
+
+
 def test_a_table_made_after_one_that_differed_in_case_alone_is_another(tmp_path: Path) -> None:
     create = "CREATE TABLE `k`.`mixed case-tbl` (`id` INT,PRIMARY KEY(`id`))"
     names = ("mixed case-tbl", "k")
