@@ -16,11 +16,11 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.lineage import NAMES_MIXED, Lineage, Name, Step
+from lakehouse.lineage import Lineage, Name, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.named_tables import as_parsed, names_of_hidden_session, statements_of
-from lakehouse.schema_history.rulings import UNPLACED, rule_on_alter, rule_on_table, rule_on_unread
+from lakehouse.schema_history.rulings import UNPLACED, doubts_of, rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import EMPTY, MAYBE_OLDER, Lives, one_of_equals
 
@@ -233,8 +233,8 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
         lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
         if statement.if_not_exists and lives.virtual and name not in lives.free_since:
             lineage.notes.append(MAYBE_OLDER)  # a binlog has such a statement in any case
-        if like is not None and any(why == NAMES_MIXED for _, why in like.incomplete):
-            lineage.incomplete.append((position, NAMES_MIXED))  # a copy of what the producer has
+        doubts = doubts_of(schema or EMPTY, context.record.ddl, context.rules, charset, like=like)
+        lineage.incomplete += [(position, why) for why in doubts]
         if schema is None:
             rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
