@@ -24,6 +24,9 @@ NAMES_MIXED = (
     "an ALTER exchanged names of columns: some releases of its producer send the values that follow under "
     "the wrong ones"
 )
+BINARY_TEXT = "columns are text in charset binary, whose bytes its producer may send as if they were text"
+# what its producer goes on to do behind a TRUNCATE, and with a table that is made like this one
+LASTING = (NAMES_MIXED, BINARY_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ class Lineage:
         """
         cleared = self.cleared_at(position)
         known = [
-            (max(place, cleared), why) if why == NAMES_MIXED else (place, why)
+            (max(place, cleared), why) if why in LASTING else (place, why)
             for place, why in (*self.incomplete, *more)
             if place <= position
         ]

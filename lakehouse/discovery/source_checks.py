@@ -82,7 +82,8 @@ def _log_findings(source: SourceConfig, held: Asks, address: str) -> Iterator[Fi
     """
     harmful = FORMATS[source.format].harmful_settings
     said = source.decoder_options().get("binlog_transaction_compression") == "true"
-    for name, value in variables(held, [name for name in harmful if name.startswith("binlog_")]).items():
+    names = [name for name in harmful if name.startswith(("binlog_", "log_bin_"))]
+    for name, value in variables(held, names).items():
         is_said = said and name in ("binlog_transaction_compression", "binlog_legacy_event_pos")
         if re.fullmatch(harmful[name].harmful, value, re.I) and not is_said:
             yield Finding("database", address, WARN, f"{name} is {value}: {harmful[name].cost}", fix=CHANGE)

@@ -113,12 +113,27 @@ CANAL: Settings = {
         ".+",
         "an update that changes the key moves to another partition, out of order",
     ),
+    "canal.auto.reset.latest.pos.mode": Setting(
+        None, "true", "where the binlog that it needs is gone, it goes on at the end without a word"
+    ),
+    "canal.instance.detecting.heartbeatHaEnable": Setting(
+        None, "true", "a switch to the standby sends the last minute again, out of another binlog"
+    ),
+    "log_bin_compress": Setting(
+        None,
+        "on|1|true",
+        "(MariaDB) long statements are not sent, nor, before Canal 1.1.7, long rows",
+    ),
+    "binlog_transaction_compression": Setting(
+        None, "on|1|true", "Canal before 1.1.7 sends none of its transactions"
+    ),
 }
 CANAL_PROTOBUF: Settings = {
     "binlog_transaction_compression": Setting(
         None,
         "on|1|true",
-        "all rows of a transaction have one place: of several messages each numbers its own",
+        "Canal before 1.1.7 sends none of its transactions, and all rows of one have one place: of several "
+        "messages each numbers its own",
     ),
     "binlog_legacy_event_pos": Setting(
         None,

@@ -5,6 +5,7 @@
 Nothing is changed here: `Ruling.apply` is the one place that does.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ from lakehouse.ddl.policy import Rules, action_of, alter_outcome, stopping
 from lakehouse.ddl_effects import Clear, Rekey, Retype
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
-from lakehouse.lineage import NAMES_MIXED, Held, Lineage, Step
+from lakehouse.lineage import BINARY_TEXT, LASTING, NAMES_MIXED, Held, Lineage, Step
 from lakehouse.schema import Column, ColumnType, TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
@@ -39,6 +40,9 @@ TWICE = (
     "a snapshot was taken of it while changes were streamed: it has no key that tells its rows "
     "from those that were there"
 )
+
+
+_IN_BINARY = re.compile(r"\b(?:CHAR(?:ACTER)?\s+SET|CHARSET|COLLATE)\s*=?\s*['\"`]?binary\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
     except DdlError as error:
         return rule_on_unread(record, str(error), rules)
     mixed = rules.mixes_names and _exchanges_names(schema, judged.schema)
+    told = doubts_of(judged.schema, record.ddl, rules)
     changes = judged.schema != schema or judged.effects
     return Ruling(
         held=judged.held,
@@ -111,11 +116,28 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         notes=(f"a DDL was ignored: {', '.join(judged.ignored)}",) if judged.ignored else (),
         incomplete=tuple(
             (record.position, why)
-            for why in (*lost_labels(judged.schema), *((NAMES_MIXED,) if mixed else ()))
+            for why in (*lost_labels(judged.schema), *((NAMES_MIXED,) if mixed else ()), *told)
         ),
         overruled=bool(judged.ignored),
         beyond=_altered(schema, edits) if judged.held is not None else None,
     )
+
+
+def doubts_of(
+    schema: TableSchema,
+    ddl: str | None,
+    rules: Rules,
+    charset: str | None = None,
+    like: Lineage | None = None,
+) -> list[str]:
+    """What a statement leaves in doubt that gives a table this schema, in a database of that `charset`, or
+    `like` another one. Canal goes by its own reading of statements, to which text of charset binary is text.
+    """
+    if like is not None:
+        return [why for _, why in like.incomplete if why in LASTING]
+    is_binary = charset == "binary" or _IN_BINARY.search(ddl or "") is not None
+    has_bytes = any(column.type.family == "binary" for column in schema.columns)
+    return [BINARY_TEXT] if rules.mixes_names and is_binary and has_bytes else []
 
 
 def _exchanges_names(old: TableSchema, new: TableSchema) -> bool:

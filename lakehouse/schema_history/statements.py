@@ -16,11 +16,11 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.lineage import NAMES_MIXED, Lineage, Name, Step
+from lakehouse.lineage import Lineage, Name, Step
 from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.named_tables import as_parsed, names_of_hidden_session, statements_of
-from lakehouse.schema_history.rulings import UNPLACED, rule_on_alter, rule_on_table, rule_on_unread
+from lakehouse.schema_history.rulings import UNPLACED, doubts_of, rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import EMPTY, MAYBE_OLDER, Lives, one_of_equals
 
@@ -86,8 +86,8 @@ class Context:
         found = self.name(name)
         if name[0] is not None or own is None or name_key(own) != name_key(self.record.database):
             return [found]
-        is_told = self.lives.virtual and self.lives.find(found, self.position)  # not by TiCDC
-        return [found] if is_told else self.in_all_databases(name[1])
+        told = self.lives.virtual and not self.rules.hides_sessions and self.lives.find(found, self.position)
+        return [found] if told else self.in_all_databases(name[1])
 
     def new_name(self, name: E.Name, old: Name | None = None, *, there: bool = False) -> Name:
         """The name that a table gets, of which rows have it as the server spells it. `there`: it may have it
@@ -233,8 +233,8 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
         lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
         if statement.if_not_exists and lives.virtual and name not in lives.free_since:
             lineage.notes.append(MAYBE_OLDER)  # a binlog has such a statement in any case
-        if like is not None and any(why == NAMES_MIXED for _, why in like.incomplete):
-            lineage.incomplete.append((position, NAMES_MIXED))  # a copy of what the producer has
+        doubts = doubts_of(schema or EMPTY, context.record.ddl, context.rules, charset, like=like)
+        lineage.incomplete += [(position, why) for why in doubts]
         if schema is None:
             rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
@@ -323,12 +323,15 @@ def _rename(context: Context, old: Name, new: Name) -> None:
 
 def _drop_tables(context: Context, tables: Sequence[E.Name]) -> None:
     """Of several tables in databases of their own, one without is of the session's: where the message has
-    another one's database, which table it is can't be told.
+    another one's database, which table it is can't be told. A server leaves out the session's alone.
     """
-    own = next((database for database, _ in tables if database is not None), None)
+    written = [name_key(database) for database, _ in tables if database is not None]
+    hidden = context.rules.hides_sessions and tables[0][0] is not None  # it has the first one's
     for table in tables:
-        others = context.others(table, own)
-        if context.name(table) in others:
+        others = context.others(table, written[0] if written else None)
+        if hidden and table[0] is None:
+            others = [other for other in others if name_key(other[0]) not in written]
+        elif context.name(table) in others:
             _drop(context, context.name(table), "drop_table")
             continue
         for other in others:
@@ -337,11 +340,9 @@ def _drop_tables(context: Context, tables: Sequence[E.Name]) -> None:
 
 def _drop(context: Context, name: Name, kind: str) -> None:
     lineage = context.lives.find(name, context.position)
-    if lineage is None:
-        return
-    if context.proceeds(lineage, kind):
+    if lineage is not None and context.proceeds(lineage, kind):
         context.lives.drop(name, context.position)
-    else:
+    elif lineage is not None:
         lineage.gone = context.position
 
 
@@ -349,8 +350,7 @@ def _truncate(context: Context, name: Name) -> None:
     lineage = context.lives.find(name, context.position)
     if lineage is not None and context.proceeds(lineage, "truncate_table"):
         context.lives.anchor(lineage, context.position)
-        schema, ddl = lineage.steps[-1].schema, context.record.ddl
-        lineage.steps.append(Step(context.position, schema, (Clear(),), ddl))
+        lineage.steps.append(Step(context.position, lineage.steps[-1].schema, (Clear(),), context.record.ddl))
 
 
 def _recover_table(context: Context, statement: E.RecoverTable) -> None:

@@ -10,7 +10,8 @@ that run did they are copies, statements too. The first that does not is new. Fo
 
 A Canal that falls behind sends all that it owes as one batch. So a second restart in a row, or one within the
 very first batch, shows no fall: number 1 follows number 1. The messages of a batch are made within
-milliseconds (`ts`), a restart takes seconds.
+milliseconds (`ts`), a restart takes seconds. A number that falls within a second is another Canal's, which
+sends to the same topic and has a count of its own.
 
 Where more than one place of the run fits, all are followed. A replay that leaves the run before its end is
 *broken*: what was equal until then is a copy, what follows is new, and it is counted, for its rows may show
@@ -81,7 +82,10 @@ def restarted(before: tuple[int | None, int | None], number: int | None, made: i
     """
     if number is None or before[0] is None or number > before[0]:
         return False
-    return number < before[0] or (made is not None and before[1] is not None and made - before[1] >= _PAUSE)
+    if made is None or before[1] is None:
+        return number < before[0]
+    pause = made - before[1]  # below zero where another machine's clock is behind
+    return pause >= _PAUSE or (pause < 0 and number < before[0])
 
 
 def starts_of(messages: Iterable[Sent], before: tuple[int | None, int | None]) -> frozenset[bytes]:

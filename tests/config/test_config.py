@@ -741,6 +741,12 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
             ),
         ),
         (
+            "format: canal\nrecording: a\ntime_zone: UTC\ntables: auto\n"
+            "upstream: {binlog_transaction_compression: 'ON'}\n",
+            "5:12: upstream.binlog_transaction_compression: Canal before 1.1.7 sends none of its "
+            "transactions; change it at the producer, and say so under `upstream:`",
+        ),
+        (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {driver.connectionTimeZone: UTC}\n",
             "4:12: upstream.driver.connectionTimeZone: where it is not the server's zone, a snapshot's "
             "TIMESTAMPs are other times; change it at the producer, and say so under `upstream:`",

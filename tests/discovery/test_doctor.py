@@ -364,10 +364,13 @@ def test_a_source_s_database_says_what_a_snapshot_would_read(
         fits = configured(tmp_path / "a", f"{text}debezium\n")
         other = configured(tmp_path / "b", f"{text}ticdc-open\ntime_zone: UTC\n")
         numbered = configured(tmp_path / "c", f"{text}debezium\noptions: {{{COMPRESSION}: true}}\n")
+        canal = configured(tmp_path / "d", f"{text}canal-protobuf\ntime_zone: UTC\n")
         found, *logs = told(doctor(fits, quiet, no_session), "database")
         said = told(doctor(numbered, quiet, no_session), "database")
         run_program("mariadb", server, given=b"SET GLOBAL binlog_row_image = MINIMAL; ")
         minimal = told(doctor(numbered, quiet, no_session), "database")
+        run_program("mariadb", server, given=b"SET GLOBAL log_bin_compress = ON; ")
+        packed = told(doctor(canal, quiet, no_session), "database")
         wrong = told(doctor(other, quiet, no_session), "database")
     gone = told(doctor(fits, quiet, no_session), "database")
 
@@ -381,7 +384,6 @@ def test_a_source_s_database_says_what_a_snapshot_would_read(
         ("warn", "binlog_legacy_event_pos is OFF: all rows of a transaction have one place")
     ]
     assert [state for _, state, _ in said] == ["ok"]
-    assert any(
-        text.startswith("binlog_row_image is MINIMAL: ") for _, state, text in minimal if state == "warn"
-    )
+    for begin, logs in (("binlog_row_image is MINIMAL: ", minimal), ("log_bin_compress is ON: ", packed)):
+        assert any(text.startswith(begin) for _, state, text in logs if state == "warn")
     assert "hunter2" not in str((found, logs, wrong, gone))

@@ -226,6 +226,20 @@ def test_a_restart_within_the_first_batch_is_one_and_equal_rows_of_a_batch_are_n
     assert Aligner(CANAL).copies([Sent(*each) for each in told]) == [False] * 3 + [True] * 3 + [False]
 
 
+def test_a_number_that_falls_within_a_second_is_another_canal_s() -> None:
+    """Two of them send to one topic; the second one's row goes there and back within a second."""
+    told = [(90, b"x", 100), (5, b"a", 103), (91, b"y", 110), (6, b"b", 150), (92, b"z", 151), (6, b"a", 152)]
+
+    assert Aligner(CANAL).copies([Sent(*each) for each in told]) == [False] * 6
+
+
+@pytest.mark.parametrize("made", [1300, -60_000])
+def test_a_restart_takes_a_second_or_is_on_a_machine_whose_clock_is_behind(made: int) -> None:
+    told = [(90, b"a", 100), (91, b"b", 300), (1, b"a", made), (2, b"b", made + 1), (3, b"c", made + 2)]
+
+    assert Aligner(CANAL).copies([Sent(*each) for each in told]) == [False] * 2 + [True] * 2 + [False]
+
+
 def test_a_restart_that_goes_back_to_a_message_like_the_next_one_of_a_replay_under_way_is_followed() -> None:
     told = [
         (5, b"x"),
@@ -250,7 +264,7 @@ def replayed(feed: Canal, back: int, numbers: list[int]) -> Canal:
     bodies = [json.loads(message.value or b"") for message in feed.messages]
     bodies += bodies[len(bodies) - back :]
     feed.messages = [
-        Message("topic", 0, place, None, json.dumps({**body, "id": number, "ts": place}).encode())
+        Message("topic", 0, place, None, json.dumps({**body, "id": number, "ts": 1000 * place}).encode())
         for place, (body, number) in enumerate(zip(bodies, numbers, strict=True))
     ]
     return feed

@@ -50,6 +50,9 @@ _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+", re.A)
 _DOUBTFUL = (b"\xef\xbf\xbd", b"ufffd", b"uFFFD", b" 00:00:00.000000")
 _DATE_OR_DATETIME = re.compile(r'"\d{4}-\d\d-\d\d 00:00:00\.000000"', re.A)
 _CONTROLS = re.compile("[\0-\x1f]")
+# a string of a document; what says that it is a member's name; an escape of anything but a quote
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?', re.S)
+_OWN_BACKSLASH = re.compile(r'(?:[^\\]|\\")*\\[^"]', re.S)
 _STRING_OR_NULL = re.compile(r'"(?:[^"\\]|\\.)*"|NULL', re.S)
 _syntax = msgspec.json.Decoder(msgspec.Raw).decode
 _DIFFERENCES = ("JSON_REPLACE(", "JSON_INSERT(", "JSON_ARRAY_INSERT(", "JSON_REMOVE(")
@@ -311,8 +314,16 @@ def _told_dates(text: Any) -> Any:
     return {"text": text} if type(text) is str and _DATE_OR_DATETIME.search(text) else text
 
 
+def _told_names(text: Any) -> Any:
+    """Before 1.1.8 Canal escapes nothing in the names of members: a backslash there may be the name's own."""
+    if type(text) is not str or "\\" not in text:
+        return text
+    names = (found[1] for found in _STRING.finditer(text) if found[2])
+    return {"text": text} if any(map(_OWN_BACKSLASH.match, names)) else text
+
+
 def _checks(family: str, *, doubtful: bool) -> list[Convert]:
     """What Canal's values of a type go through, besides their converter."""
     if family == "json":
-        return [_printed_document, _told_dates] if doubtful else [_printed_document]
+        return [_printed_document, _told_names, *([_told_dates] if doubtful else [])]
     return [_whole_text] if doubtful and family == "text" else []

@@ -209,6 +209,11 @@ def test_a_key_whose_bytes_are_lost_is_a_dead_letter() -> None:
         pytest.param('{"a": "x\ny\0"}', 12, '{"a": "x\\u000ay\\u0000"}', id="escapes that 1.1.4 leaves out"),
         pytest.param('{\n"a": 1}', 12, '{\n"a": 1}', id="another service's lines"),
         pytest.param(
+            r'{"App\notes": 1}', 12, {"text": r'{"App\notes": 1}'}, id="a name's own backslash, or an escape"
+        ),
+        pytest.param(r'{"a": "b\n: \"c\": 1"}', 12, r'{"a": "b\n: \"c\": 1"}', id="a value's escapes"),
+        pytest.param(r'{"App\notes": 1}', 2004, r'{"App\notes": 1}', id="MariaDB's own name"),
+        pytest.param(
             '{"d": "2024-05-05 00:00:00.000001"}', 12, '{"d": "2024-05-05 00:00:00.000001"}', id="moment"
         ),
         pytest.param(

@@ -141,7 +141,7 @@ def test_what_a_restarted_canal_sends_again_has_no_second_effect(spark: Any, tmp
     bodies = [json.loads(message.value or b"") for message in feed.messages]
     again = [*enumerate(bodies, 10), *enumerate(bodies[2:], 1)]
     messages = [
-        Message("t", 0, n, None, json.dumps({**body, "id": id, "ts": n}).encode())
+        Message("t", 0, n, None, json.dumps({**body, "id": id, "ts": 1000 * n}).encode())
         for n, (id, body) in enumerate(again)
     ]
 
