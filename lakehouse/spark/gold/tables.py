@@ -98,10 +98,13 @@ def is_written(run: GoldRun, plan: Plan, new: NewChanges) -> bool:
 
 def from_published(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
     """The plan to go on from the version that the last manifest names: the table is brought back to it, or
-    folded whole where it can't be, or is another Delta table.
+    folded whole where it can't be, or is another Delta table, or what was rejected is not known.
     """
     if plan.known is None or plan.whole or not is_written(run, plan, new):
         return plan
+    if plan.gate is not None and plan.gold in run.unpublished:
+        # a run writes what it has rejected before its manifest: that of one that died may be another suite's
+        return replace(plan, whole=True)
     if is_another(run.spark, run.lake, plan.known):
         LOG.warning("%s was dropped, and another Delta table has its name: it is folded again", plan.gold)
         return replace(plan, whole=True)
