@@ -164,6 +164,16 @@ def table_id(spark: SparkSession, lake: Lake, table: str) -> str:
     return found[:ID_LENGTH]
 
 
+def is_there(spark: SparkSession, lake: Lake, table: str, *, published: bool) -> bool:
+    """Whether there is a gold table of this name. One that was `published` is taken to be there, but where
+    its folder on this machine is seen to be gone: somebody has dropped it.
+    """
+    folder = lake.folder(spark, "gold", table)
+    if published and (folder is None or (folder / "_delta_log").is_dir()):
+        return True
+    return lake.exists(spark, "gold", table)
+
+
 def is_another(spark: SparkSession, lake: Lake, entry: TableEntry) -> bool:
     """Whether the Delta table is not the one that was published: somebody has dropped it, and made one of its
     name, whose versions and rows are others.

@@ -171,3 +171,12 @@ def test_a_table_whose_published_version_is_gone_is_folded_whole() -> None:
     untouched = run("WRITE", "MERGE")
     assert not from_published(untouched, plan(), NO_CHANGES).whole
     assert untouched.spark.asked == []
+
+
+def test_a_published_table_whose_folder_is_gone_is_folded_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lake, "folder", lambda *_: tmp_path / "gold/d__t")
+    assert from_published(run("WRITE"), plan(), SOME_CHANGES).whole
+    (tmp_path / "gold/d__t/_delta_log").mkdir(parents=True)
+    assert not from_published(run("WRITE"), plan(), SOME_CHANGES).whole

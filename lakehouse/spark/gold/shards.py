@@ -23,6 +23,7 @@ from lakehouse.spark.gold.table import GoldTable, open_table, whole_table
 from lakehouse.spark.gold.window import outcome_of, write_outcomes
 from lakehouse.spark.lake import quote
 from lakehouse.spark.session import keeping
+from lakehouse.spark.table_versions import is_there
 
 
 def apply_shards(run: GoldRun, plan: ShardsPlan, new: NewChanges, read: Read) -> TableResult:
@@ -136,13 +137,16 @@ def refold_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable]) -> Wr
     wholes = [whole_table(table) for table in tables]
     if waits := waits_of((table, whole.found) for table, whole in zip(tables, wholes, strict=True)):
         return waits
-    remove_properties(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
+    # as a table of one lineage (tables.py)
+    known = plan.known is not None and plan.known.lineage not in run.rebuild
+    exists = is_there(run.spark, run.lake, plan.gold, published=known)
+    if exists:
+        remove_properties(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
     frame = functools.reduce(
         lambda one, other: one.unionByName(other, allowMissingColumns=True),
         [whole.frame(table) for table, whole in zip(tables, wholes, strict=True)],
     )
     found = functools.reduce(lambda one, other: one.plus(other.found), wholes, NOTHING_FOUND)
-    exists = plan.known is not None or run.lake.exists(run.spark, "gold", plan.gold)
     put = merge.replace_frame(run.spark, run.lake, plan.gold, frame, create=not exists, options=plan.options)
     found = found.plus(Found(problems=put.lacking(sum(whole.number for whole in wholes))))
     done = "folded again" if exists else "created"

@@ -54,7 +54,7 @@ from lakehouse.spark.ops.gold_names import claim
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import Gate
 from lakehouse.spark.session import arrow_batches, keeping, many_rows
-from lakehouse.spark.table_versions import is_another, read_published, returned_to, table_id
+from lakehouse.spark.table_versions import is_another, is_there, read_published, returned_to, table_id
 
 LOG = logging.getLogger(__name__)
 THREADS = 3
@@ -98,12 +98,16 @@ def is_written(run: GoldRun, plan: Plan, new: NewChanges) -> bool:
 
 def from_published(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
     """The plan to go on from the version that the last manifest names: the table is brought back to it, or
-    folded whole where it can't be, or is another Delta table.
+    folded whole where it can't be, or is another Delta table, or what was rejected is not known.
     """
     if plan.known is None or plan.whole or not is_written(run, plan, new):
         return plan
-    if is_another(run.spark, run.lake, plan.known):
-        LOG.warning("%s was dropped, and another Delta table has its name: it is folded again", plan.gold)
+    if plan.gate is not None and plan.gold in run.unpublished:
+        # a run writes what it has rejected before its manifest: that of one that died may be another suite's
+        return replace(plan, whole=True)
+    there = is_there(run.spark, run.lake, plan.gold, published=True)
+    if not there or is_another(run.spark, run.lake, plan.known):
+        LOG.warning("%s was dropped, or another Delta table has its name: it is folded again", plan.gold)
         return replace(plan, whole=True)
     version = returned_to(run.spark, run.lake, plan.gold, plan.known.version)
     if version is None:
@@ -313,10 +317,11 @@ def held_for_rows(run: GoldRun, plan: TablePlan, written: Written) -> TablePlan:
 def write_table(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, read: Read) -> Written:
     """Write what is new of the table, or all of it."""
     if plan.whole or plan.known is None:
-        remove_properties(run.spark, run.lake, plan.gold, plan.before, options=plan.options)
         # a table that is built again because somebody asked for it may have been dropped by hand
         known = plan.before is not None and plan.lineage.id not in run.rebuild
-        exists = known or run.lake.exists(run.spark, "gold", plan.gold)
+        exists = is_there(run.spark, run.lake, plan.gold, published=known)
+        if exists:
+            remove_properties(run.spark, run.lake, plan.gold, plan.before, options=plan.options)
         return refold(replace(table, read=read.get(plan.lineage.id)), exists=exists)
     version = plan.known.version
     if plan.change is None:

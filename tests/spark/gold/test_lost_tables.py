@@ -14,7 +14,9 @@ from lakehouse.ops.records.operators import Rebuild
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.maintain import out_of_reach
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.table_versions import is_another, read_published, table_id, version_of
+from lakehouse.spark.table_versions import is_another, is_there, read_published, table_id, version_of
+from tests.spark.gold.test_modes import resolved, run_all
+from tests.support.feeds import TiCDC
 from tests.support.lakes import run, shown, write_recording
 from tests.support.open_feed import OpenFeed
 from tests.support.records import table_entry
@@ -92,6 +94,39 @@ def test_tables_that_are_not_those_that_were_published_are_folded_again(spark: A
     }
     assert {entry.state for entry in entries(log).values()} == {"exact"}
     assert out_of_reach(log, published(log), told.append) == frozenset()
+
+
+@pytest.mark.parametrize("said", ["", "tables: d.o_*"])
+def test_a_dropped_table_is_made_as_a_new_one_by_the_next_change(
+    spark: Any, tmp_path: Path, said: str
+) -> None:
+    """Names of columns that Delta takes under a mapping alone."""
+    feed = TiCDC().ddl(1 << 18, "CREATE TABLE `o_1` (`id` INT PRIMARY KEY, `a b` VARCHAR(9))", "o_1")
+    yamls = {"d.orders": said} if said else {}
+    for number in range(1, 3):
+        feed.row((10 * number) << 18, "INSERT", {"id": number, "a b": "x"}, table="o_1")
+        resolved(feed, 10 * number + 1)
+        path = write_recording(tmp_path / "r.jsonl", feed.messages)
+        (told,) = run_all(tmp_path, "ticdc-canal-json", path, yamls)["tables"]
+        assert (told["state"], told["why"]) == ("exact", None)
+        rows = shown(tmp_path / "lake", tmp_path / "out")[told["table"]]
+        assert [(row["id"], row["a b"]) for row in rows] == [(one, "x") for one in range(1, number + 1)]
+        shutil.rmtree(told["location"])
+
+
+def test_a_published_table_whose_folder_is_gone_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Needs no session: a table that is there is not looked at."""
+    no_session: Any = None
+    monkeypatch.setattr("lakehouse.spark.lake.reads_own_files", lambda _: True)
+    lake = Lake(str(tmp_path))
+    (tmp_path / "gold/shop__t/_delta_log").mkdir(parents=True)
+
+    assert is_there(no_session, lake, "shop__t", published=True)
+    assert not is_there(no_session, lake, "shop__u", published=True)
+    assert not is_there(no_session, lake, "shop__u", published=False)
+    assert is_there(no_session, Lake("s3://bucket/lake"), "shop__u", published=True)
 
 
 def test_a_lake_that_knows_no_ids_of_tables_goes_on() -> None:

@@ -125,6 +125,30 @@ def test_what_a_dead_run_did_for_a_yaml_that_was_taken_back_is_taken_back_too(
     assert operations(spark, lake)[-1] == "RESTORE"
 
 
+def test_rows_stay_rejected_though_a_dead_run_let_them_pass_by_a_suite_that_was_taken_back(
+    spark: Any, tmp_path: Path
+) -> None:
+    path, feed = tmp_path / "shop.jsonl", feed_of_one_row()
+    write_recording(path, feed.messages)
+    words = "expect: expect_column_values_to_not_be_in_set, column: v"
+    ones, twos = (
+        {"shop.t": f"quality: [{{{words}, args: {{value_set: [{one}]}}, action: reject}}]"}
+        for one in ("one", "two")
+    )
+    (before,) = run_all(tmp_path, "ticdc-open", path, ones)["tables"]
+    assert before["state"] == "incomplete"
+    with (
+        killing(type(spark), lambda name: name.startswith("ops manifest"), after=False),
+        pytest.raises(Killed),
+    ):
+        run_all(tmp_path, "ticdc-open", path, twos)
+
+    (told,) = run_all(tmp_path, "ticdc-open", path, ones)["tables"]
+
+    assert ids(spark, tmp_path / "lake") == []
+    assert (told["state"], told["why"]) == (before["state"], before["why"])
+
+
 @pytest.mark.parametrize("stays", ["its YAML does not fit", "it is dropped"])
 def test_a_table_that_stays_as_it_was_has_no_rows_of_a_run_that_died(
     spark: Any, tmp_path: Path, stays: str
@@ -267,6 +291,7 @@ def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alo
         given.append((plan.whole, dict(read)))
         return TableResult(known)
 
+    monkeypatch.setattr(tables, "is_there", lambda *_, **__: True)
     monkeypatch.setattr(tables, "returned_to", lambda *_: known.version if is_there else None)
     monkeypatch.setattr(tables, "apply_table", noted)
 
