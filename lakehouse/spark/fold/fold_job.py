@@ -118,7 +118,7 @@ def fold_into_files(
         return None
     fields = files.used({place for row in told for place in row.companions})
     breaks = _breaks(changes, task, partitions) if ODD in notes.problems else notes.breaks
-    return FoldedFiles(files, added, fields, notes.unknown, notes.problems - {ODD}, breaks=breaks)
+    return FoldedFiles(files, added, fields, notes.unknown, problems=notes.problems - {ODD}, breaks=breaks)
 
 
 def _ids_of(columns: list[GoldColumn]) -> frozenset[int]:

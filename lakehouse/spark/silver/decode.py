@@ -63,9 +63,8 @@ def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
 
 def _worker(settings: dict[str, Any]) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.spark.silver.change_files import change_writer
         from lakehouse.spark.silver.decode import decoded, records_of
-        from lakehouse.spark.silver.packed import files_row, pack
+        from lakehouse.spark.silver.packed import change_writer, files_row, pack
 
         cut: list[Shortfall] = []
         with change_writer(settings.get("files")) as files:

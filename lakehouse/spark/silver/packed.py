@@ -2,24 +2,40 @@
 making rows.
 
 `pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame.
+
+Where workers run on the lake's machine, they write the changes as files of silver's own table, and Spark
+neither carries nor writes them:
+
+    decoded ──ChangeWriter──▶ files in the table's folder ──all new──▶ added by a commit (Lake.append_files)
+                                                         └─otherwise─▶ read back, deduped, deleted
+
+A file that a dead worker has left is in no version of the table; `lakehouse maintain` deletes it with those
+of former versions (VACUUM).
 """
 
+import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 from zlib import adler32, crc32
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType
 
 from lakehouse.events import POSITION_PARTS
 from lakehouse.ops.progress import Shortfall
 from lakehouse.silver.batch_summary import Summary, summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
-from lakehouse.spark.silver.change_files import ChangeWriter
-from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, POSITION
+from lakehouse.spark.plain.files import Added, FileWriter, discard, discarding
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS, ORIGIN, OTHER_COLUMNS, POSITION
+from lakehouse.spark.silver.tables import INDEXED, silver_schema
 
 
 @dataclass(slots=True)
@@ -57,6 +73,65 @@ POSITION_BYTES = struct.Struct("=6q").pack
 _NO_POSITION = POSITION_BYTES(0, 0, 0, 0, 0, 0)
 HASH_BYTES = 8
 IDENTITY = ("database", "table", "key", "position", "row_id", "topic", "incarnation", "partition")
+
+# which of the two halves of an update without a key a row is: number_halves needs it, silver does not have it
+_HALF = "half"
+# a value of these hardly comes twice
+_TEXTS = {"key", "before", "after"}
+
+
+class Target(NamedTuple):
+    """Where a batch's changes are written: the folder of silver's table, and what all rows have."""
+
+    folder: str
+    source: str
+    batch: int
+
+
+class ChangeWriter:
+    """Writes a worker's changes: one file, and another one of those that come with halves."""
+
+    def __init__(self, target: Target) -> None:
+        self._target, self._folder = target, Path(target.folder)
+        self._schema = to_arrow_schema(silver_schema("changes"))
+        self._files: dict[bool, FileWriter] = {}
+
+    def write(self, changes: pa.RecordBatch) -> None:
+        """Add changes, in CHANGE_COLUMNS."""
+        has_halves = changes.column(_HALF).null_count < changes.num_rows
+        if has_halves not in self._files:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._files[has_halves] = FileWriter(self._folder, INDEXED, repeated=_repeated(self._schema))
+        rows = pa.table([self._column(changes, column) for column in self._schema], schema=self._schema)
+        if has_halves:
+            rows = rows.append_column(_HALF, changes.column(_HALF))
+        self._files[has_halves].write(rows)
+
+    def close(self) -> str | None:
+        """What commits say of the files, as JSON; None where there are none."""
+        return json.dumps([file.close() for file in self._files.values()]) if self._files else None
+
+    def discard(self) -> None:
+        """Delete the files."""
+        for file in self._files.values():
+            file.discard()
+
+    def _column(self, changes: pa.RecordBatch, column: pa.Field) -> pa.Array:
+        match column.name:
+            case "source":
+                return pa.repeat(pa.scalar(self._target.source, column.type), changes.num_rows)
+            case "batch":
+                return pa.repeat(pa.scalar(self._target.batch, column.type), changes.num_rows)
+            case "origin":
+                parts = [changes.column(name) for name in ORIGIN]
+                return pa.StructArray.from_arrays(parts, fields=list(column.type))
+            case name:
+                return changes.column(name).cast(column.type)
+
+
+def change_writer(target: Target | None) -> AbstractContextManager[ChangeWriter | None]:
+    """A worker's writer, whose files are deleted where it fails; None where Spark writes."""
+    return nullcontext() if target is None else discarding(ChangeWriter(target))
 
 
 def pack(taken: Taken, order: str, files: ChangeWriter | None = None) -> pa.RecordBatch:
@@ -177,3 +252,33 @@ def _unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for value in batch.column(0):
             yield from pa.ipc.open_stream(value.as_buffer())
+
+
+def added_of(texts: Iterable[str | None]) -> list[Added]:
+    """What workers say of their files."""
+    return [one for text in texts if text is not None for one in json.loads(text)]
+
+
+def staged_changes(spark: SparkSession, target: Target, added: list[Added]) -> DataFrame:
+    """The changes of files that no commit has added yet, in CHANGE_COLUMNS."""
+    schema = silver_schema("changes").add(_HALF, StringType())
+    rows = spark.read.schema(schema).parquet(*(f"{target.folder}/{one['path']}" for one in added))
+    return rows.select(*(F.col(f"origin.{name}") if name in ORIGIN else name for name in CHANGE_COLUMNS))
+
+
+def discard_staged(target: Target, added: list[Added]) -> None:
+    """Delete files that no commit has added."""
+    discard(Path(target.folder), *(one["path"] for one in added))
+
+
+def _repeated(schema: pa.Schema) -> list[str]:
+    """The paths of the columns whose values come again and again."""
+    paths: list[str] = []
+    for column in schema:
+        if pa.types.is_struct(column.type):
+            paths += [f"{column.name}.{member.name}" for member in column.type]
+        elif pa.types.is_list(column.type):
+            paths.append(f"{column.name}.list.element")
+        elif column.name not in _TEXTS:
+            paths.append(column.name)
+    return paths

@@ -17,7 +17,6 @@ from lakehouse.silver.identity import resolved_runs
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.plain.files import Added
 from lakehouse.spark.session import ARROW_ROWS, arrow_batches, capabilities, keeping, many_rows
-from lakehouse.spark.silver.change_files import Target, added_of, discard_staged, staged_changes
 from lakehouse.spark.silver.columns import ORIGIN, PLACE, RECORD
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
@@ -30,7 +29,14 @@ from lakehouse.spark.silver.driver_batch import (
     runs_before,
 )
 from lakehouse.spark.silver.keyless_rows import number_halves
-from lakehouse.spark.silver.packed import changes_frame, others_frame
+from lakehouse.spark.silver.packed import (
+    Target,
+    added_of,
+    changes_frame,
+    discard_staged,
+    others_frame,
+    staged_changes,
+)
 from lakehouse.spark.silver.tables import (
     SilverSettings,
     append_files_once,
@@ -53,7 +59,7 @@ def run_spark_batch(
     done: Done | None,
 ) -> tuple[Summary, OpenRuns, dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
-    with decoded_batch(log, feed, bronze, settings, plan) as batch:
+    with decoded_batch(log, feed, bronze, settings, plan=plan) as batch:
         changes, others, summary = batch.changes, batch.others, batch.summary
         if FORMATS[feed.format].transactions is not None:
             summary.told, summary.settled = transaction_events(changes, others), feed.settled
@@ -90,7 +96,7 @@ class Decoded(NamedTuple):
 
 @contextmanager
 def decoded_batch(
-    log: OpsLog, feed: SilverSettings, bronze: DataFrame, settings: dict[str, Any], plan: Planned
+    log: OpsLog, feed: SilverSettings, bronze: DataFrame, settings: dict[str, Any], *, plan: Planned
 ) -> Iterator[Decoded]:
     """Decode a batch, once; files of changes that are left at the end are deleted."""
     spark, target = log.spark, _target(log, feed, plan)
@@ -102,7 +108,8 @@ def decoded_batch(
         changes = staged_changes(spark, target, files) if target and files else changes_frame(packed)
         summary = merged(from_bytes(row.book) for row in books)
         try:
-            yield Decoded(summary, [row.hashes for row in books], changes, others_frame(packed), files)
+            hashes = [row.hashes for row in books]
+            yield Decoded(summary, hashes, changes, others_frame(packed), files=files)
         finally:
             if target is not None:
                 discard_staged(target, files)
@@ -208,7 +215,7 @@ class Writer:
         # from here on nobody deletes them, whatever becomes of the commit
         taken = list(added)
         added.clear()
-        if not append_files_once(self.log.lake, self.log.spark, taken, self.feed, self.plan):
+        if not append_files_once(self.log, taken, self.feed, self.plan):
             added += taken
         return not added
 

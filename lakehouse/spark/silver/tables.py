@@ -124,12 +124,10 @@ def append_once(lake: Lake, frame: DataFrame, feed: SilverSettings, plan: Planne
     lake.append(frame, "silver", f"{feed.name}_{name}", transaction_of(feed.name, plan, name), **properties)
 
 
-def append_files_once(
-    lake: Lake, spark: SparkSession, added: Sequence[Added], feed: SilverSettings, plan: Planned
-) -> bool:
+def append_files_once(log: OpsLog, added: Sequence[Added], feed: SilverSettings, plan: Planned) -> bool:
     """The same for changes that lie in files of the table's folder; False where nothing was done."""
-    return lake.append_files(
-        spark,
+    return log.lake.append_files(
+        log.spark,
         "silver",
         f"{feed.name}_changes",
         added,

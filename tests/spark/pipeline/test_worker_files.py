@@ -19,8 +19,7 @@ from lakehouse.spark.plain import append as plain_append
 from lakehouse.spark.plain import files
 from lakehouse.spark.plain.files import FileWriter, discarding
 from lakehouse.spark.silver import spark_batch
-from lakehouse.spark.silver.change_files import ChangeWriter, Target
-from lakehouse.spark.silver.packed import _CHANGES
+from lakehouse.spark.silver.packed import _CHANGES, ChangeWriter, Target
 from tests.support.lakes import quiet, run, shown, silver_rows, write_recording
 from tests.support.open_feed import OpenFeed, T
 from tests.support.paths import DATA
