@@ -7,13 +7,13 @@ import random
 from collections import Counter
 from typing import Any
 
-from lakehouse.ddl_effects import Retype, Unknowable, UnknownFill
+from lakehouse.ddl_effects import NullsLost, Retype, Unknowable, UnknownFill
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, image_text, row_key
 from lakehouse.fold.row_history import plain, row_history
 from lakehouse.fold.steps import rekeyings, target_step
-from lakehouse.fold.upcast import Row
+from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, versions
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
@@ -42,7 +42,7 @@ def check_modes(silver: Memory, runner: "Runner | Any") -> None:
             for ts, _ in runner.states
             if lineage.name_at(place(ts)) is not None
             and lineage.incomplete_at(place(ts)) is None
-            and not _was_unknowable(lineage, place(ts))
+            and not _was_unknowable(lineage, place(ts), silver.upstream)
         ]
         for ts in {*chance.sample(there, k=min(SAMPLE, len(there))), *there[-1:]}:
             _at(silver, lineage, mine, place(ts))
@@ -50,9 +50,14 @@ def check_modes(silver: Memory, runner: "Runner | Any") -> None:
             _as_of(silver, lineage, mine, there, chance)
 
 
-def _was_unknowable(lineage: Lineage, at: Position) -> bool:
+def _was_unknowable(lineage: Lineage, at: Position, upstream: Upstream) -> bool:
     effects = [effect for step in lineage.steps if step.position <= at for effect in step.effects]
-    return any(isinstance(effect, Unknowable | UnknownFill) for effect in effects)
+    return any(
+        effect.unknown(upstream.server, upstream.version) is not None
+        if isinstance(effect, NullsLost)
+        else isinstance(effect, Unknowable | UnknownFill)
+        for effect in effects
+    )
 
 
 def _at(silver: Memory, lineage: Lineage, changes: list[Change], at: Position) -> None:

@@ -319,12 +319,16 @@ class Shaper:
         sql = f"{self.renamed(one, other.name)}, {self.renamed(other, one.name)}"
         return sql, {"columns": {one.name: other.name, other.name: one.name}}
 
-    def retyped(self, column: Column, kind: str) -> dict[str, Any]:
-        """What a change of type leaves open: the day of a TIME's date, the zone of a TIMESTAMP."""
+    def retyped(self, column: Column, kind: str, rest: str) -> dict[str, Any]:
+        """What a change of type leaves open: the day of a TIME's date, the zone of a TIMESTAMP, and in a lax
+        MariaDB whether NULLs become the DEFAULT or the type's zero.
+        """
         new = re.split(r"\W", kind)[0]
         if column.base == "time" and new in TIMED:
             return {"unknown": [column.name]}
-        return {"maybe": (column.base == "timestamp") != (new == "timestamp")}
+        zoned = (column.base == "timestamp") != (new == "timestamp")
+        fills = " NOT NULL" in rest and " DEFAULT " in rest and not column.not_null
+        return {"maybe": zoned or (fills and self.dialect.is_mariadb)}
 
     def modify(self, table: Table) -> Clause | None:
         able = self.plain(table)
@@ -340,7 +344,7 @@ class Shaper:
             f"MODIFY {self.chance.choice(('COLUMN ', ''))}{word(column.name)} "
             f"{kind}{rest}{self.place(table, column.name)}"
         )
-        return sql, self.retyped(column, kind)
+        return sql, self.retyped(column, kind, rest)
 
     def change(self, table: Table) -> Clause | None:
         able, new = self.plain(table), self.free_column(table)
@@ -350,11 +354,11 @@ class Shaper:
         kind = self.any_type(key=column.name in table.handle())
         if _is_unruled(column, kind):
             return None
-        told = self.retyped(column, kind)
+        rest = " NOT NULL" if column.name in table.primary else self.attributes(kind)
+        told = self.retyped(column, kind, rest)
         told["columns"] = {column.name: new}
         if told.get("unknown"):
             told["unknown"] = [new]
-        rest = " NOT NULL" if column.name in table.primary else self.attributes(kind)
         return (
             f"CHANGE COLUMN {word(column.name)} {word(new)} {kind}{rest}{self.place(table, column.name)}",
             told,
