@@ -14,6 +14,7 @@ of former versions (VACUUM).
 """
 
 import json
+import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -76,6 +77,8 @@ IDENTITY = ("database", "table", "key", "position", "row_id", "topic", "incarnat
 
 # which of the two halves of an update without a key a row is: number_halves needs it, silver does not have it
 _HALF = "half"
+# what Spark takes for a pattern in a path that it reads
+_PATTERN = re.compile(r"[\\*?\[\]{}]")
 # a value of these hardly comes twice
 _TEXTS = {"key", "before", "after"}
 
@@ -262,7 +265,8 @@ def added_of(texts: Iterable[str | None]) -> list[Added]:
 def staged_changes(spark: SparkSession, target: Target, added: list[Added]) -> DataFrame:
     """The changes of files that no commit has added yet, in CHANGE_COLUMNS."""
     schema = silver_schema("changes").add(_HALF, StringType())
-    rows = spark.read.schema(schema).parquet(*(f"{target.folder}/{one['path']}" for one in added))
+    folder = _PATTERN.sub(r"\\\g<0>", target.folder)
+    rows = spark.read.schema(schema).parquet(*(f"{folder}/{one['path']}" for one in added))
     return rows.select(*(F.col(f"origin.{name}") if name in ORIGIN else name for name in CHANGE_COLUMNS))
 
 

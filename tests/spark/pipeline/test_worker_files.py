@@ -111,10 +111,15 @@ def changes_of(lake: Path) -> Path:
 
 
 def landed(folder: Path, feed: OpenFeed) -> None:
+    folder.mkdir(exist_ok=True)
     run(write_recording(folder / "r.jsonl", feed.messages), folder / "lake")
 
 
-def test_what_comes_twice_is_in_silver_once_and_no_file_of_it_is_left(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["plain", "a [b] {c,d}*?'%20"])
+def test_what_comes_twice_is_in_silver_once_and_no_file_of_it_is_left(
+    spark: Any, tmp_path: Path, name: str
+) -> None:
+    tmp_path /= name
     feed = rows_of(feed_of(1, 2, 3), 2, 3, 4)
     feed.resolved(100)
 
