@@ -1,1 +1,1 @@
-"""Delta tables on this machine's own disk, written by the driver without Spark: plain ones alone."""
+"""Delta tables on this machine's own disk, written without Spark: by the driver, and files by workers."""

@@ -36,7 +36,8 @@ _Leaf = tuple[str, ...]
 
 class FileWriter:
     """A file of a table in a folder, written as rows come. `indexed` is what the table says of columns that
-    have statistics (None: all of them); `repeated` are the paths of those whose values have a dictionary.
+    have statistics (None: as many as Delta takes); `repeated` are the paths of those whose values have a
+    dictionary.
     """
 
     def __init__(self, table: Path, indexed: str | None, *, repeated: list[str] | None = None) -> None:
