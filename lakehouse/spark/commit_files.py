@@ -62,13 +62,24 @@ def metadata_id(table: Path) -> str | None:
     """The id that Delta gave the table when it was made, as the newest checksum file tells it; None where
     there is none that can be read.
     """
+    told = _newest_checksum(table)
+    return None if told is None else str(told["metadata"]["id"])
+
+
+def file_count(table: Path) -> int | None:
+    """About how many files a table has, as the newest checksum file tells it; None where there is none."""
+    told = _newest_checksum(table)
+    return None if told is None else int(told["numFiles"])
+
+
+def _newest_checksum(table: Path) -> dict[str, Any] | None:
     newest = max((name for name in _names_in(table) if _CHECKSUM.fullmatch(name)), default=None)
     if newest is None:
         return None
     try:
         told = json.loads((table / "_delta_log" / newest).read_text(encoding="utf-8"))
-        return str(told["metadata"]["id"])
-    except (OSError, ValueError, KeyError):  # it is being written or cleaned up, or lacks what it may lack
+        return told if {"metadata", "numFiles"} <= told.keys() else None
+    except (OSError, ValueError, AttributeError):  # it is being written or cleaned up
         return None
 
 

@@ -73,6 +73,12 @@ def _counted_up_to(log: OpsLog, batch: int) -> Column:
     return (F.col("batch") <= batch) & not_void(log) & _not_aborted(log)
 
 
+def all_count(log: OpsLog) -> bool:
+    """Whether each change of a batch that is done counts."""
+    done, restored = log.last(Done), any(one.restored_to is not None for one in log.all(Epoch))
+    return not (restored or aborted(done.transactions if done else None) or unfinished_snapshots(done))
+
+
 def counted_changes(log: OpsLog, batch: int) -> DataFrame:
     """Silver's changes that count, of batches up to `batch`."""
     return read_silver(log.spark, log.lake, log.source, "changes").where(_counted_up_to(log, batch))

@@ -43,10 +43,15 @@ from lakehouse.spark.fold.deltas import Piece, decode_row, encode_key, encode_ro
 from lakehouse.spark.fold.net_rows import Told, net_group
 from lakehouse.spark.fold.notes import NOTE, note
 from lakehouse.spark.fold.typed_rows import Typing
+from lakehouse.spark.silver.columns import POSITION
 
 OTHER_KEY = "the key of a row's image is not silver's"
 PLAIN = "_plain"
 _READ = ("key", PLAIN, "op", "before", "after", "encoding")
+GROUPED = (
+    f"key string, {PLAIN} boolean, op string, before string, after string, encoding string, "
+    f"flags array<string>, position {POSITION}"
+)
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
 Outcome = tuple[str, Row]
 # key, plain, op, before, after, encoding, and where its position and flags are

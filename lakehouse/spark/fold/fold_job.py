@@ -25,7 +25,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
+from pyspark.sql.types import StructField, StructType
 
 from lakehouse.events import Position
 from lakehouse.fold.continuity import Breaks
@@ -49,6 +49,7 @@ from lakehouse.spark.fold.deltas import (
 from lakehouse.spark.fold.net_rows import net_worker
 from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, break_notes, found_in, note
 from lakehouse.spark.fold.row_files import TOLD, RowFiles, into_files
+from lakehouse.spark.fold.silver_files import ChangeFiles
 from lakehouse.spark.fold.typed_rows import LargeFold, Typing, looked_over, typing_of
 from lakehouse.spark.plain.files import Added
 from lakehouse.spark.quality.continuity import breaks_in
@@ -68,7 +69,7 @@ def fold_large(
     without = "delete" if task.all_changes else ""  # deleted rows are not written
     folded = None
     if worker is not None:
-        frame = _groups(changes, task, partitions).mapInArrow(worker, typing.schema)
+        frame = _of_groups(changes, task, partitions, worker=worker, schema=typing.schema)
         folded = looked_over(kept(frame), columns, without)
     if folded is None or OTHER_KEY in folded.problems:
         frame = fold_frame(changes, task, partitions=partitions, whole=every, typing=typing)
@@ -110,7 +111,8 @@ def fold_into_files(
     worker = _grouping(changes, task, _ids_of(columns), typing)
     if worker is None:
         return None
-    told = _groups(changes, task, partitions).mapInArrow(into_files(worker, files), TOLD).collect()
+    writer = into_files(worker, files)
+    told = _of_groups(changes, task, partitions, worker=writer, schema=TOLD).collect()
     added = [one for row in told for one in json.loads(row.files)]
     notes = found_in(kind for row in told for kind in row.kinds)
     if notes.problems & {OTHER_KEY, SHORT}:
@@ -141,8 +143,14 @@ def _grouping(changes: DataFrame, task: "FoldTask", whole: frozenset[int], typin
     return key_worker(_piece(task), whole, typing)
 
 
-def _groups(changes: DataFrame, task: "FoldTask", partitions: int) -> DataFrame:
-    return grouped(changes.where(F.col("position") <= position_literal(task.at)), _piece(task), partitions)
+def _of_groups(
+    changes: DataFrame, task: "FoldTask", partitions: int, *, worker: Worker, schema: StructType | str
+) -> DataFrame:
+    """What a worker makes of the changes in groups."""
+    if task.read is not None:
+        return task.read.frame(changes.sparkSession, _piece(task), worker, shares=partitions, schema=schema)
+    changes = changes.where(F.col("position") <= position_literal(task.at))
+    return grouped(changes, _piece(task), partitions).mapInArrow(worker, schema)
 
 
 def _piece(task: "FoldTask") -> Piece:
@@ -155,13 +163,16 @@ def partitions_for(rows: int) -> int:
 
 
 class FoldTask(NamedTuple):
-    """What is folded: a lineage's changes up to `at`, in the schema of `target`, the step in force there."""
+    """What is folded: a lineage's changes up to `at`, in the schema of `target`, the step in force there;
+    `read` are files that have the same changes.
+    """
 
     lineage: Lineage
     at: Position
     target: int
     upstream: Upstream
     all_changes: bool = True
+    read: ChangeFiles | None = None
 
 
 def fold_frame(
@@ -173,7 +184,7 @@ def fold_frame(
 
     A patch is an image that lacks some column of `whole` and whose earlier image is not among the changes.
     """
-    lineage, at, target, upstream, all_changes = task
+    lineage, at, target, upstream, all_changes, _ = task
     changes = changes.where(F.col("position") <= position_literal(at)).select(*FOLD_COLUMNS)
     netted: DataFrame | None = None
     start = 0

@@ -45,6 +45,7 @@ from lakehouse.ops.records.operators import Epoch
 from lakehouse.spark.bronze.epochs import is_void
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts
 from lakehouse.spark.change_log.undeclared_columns import still_waiting
+from lakehouse.spark.fold.silver_files import SilverFiles
 from lakehouse.spark.gold.results import Size, Window, total
 from lakehouse.spark.gold.settings import GoldSettings, is_selected
 from lakehouse.spark.lake import Lake
@@ -60,21 +61,19 @@ class GoldRun:
     """What a run of gold knows before it plans, the same for all of its tables.
 
     silver      silver's changes of batches up to the window's, without those that are void
+    files       where they lie, for workers to read them there; None also where some are void
     sizes       what silver holds of each source table
     entries     the last manifest's tables, by lineage
     refresh     everything is folded again: consistency or silver's generation is another one
-    rebuild     the lineages that are folded again because somebody asked for it
-    returned    those that get their published rows back because somebody asked for it
+    rebuild     lineages folded again because somebody asked; returned: those back at their published rows
     epochs      the epochs that operators have raised
     void        restores, and snapshots that were broken off: what lies there counts no more
     dead        open dead letters by table; None: of no known table
-    floors      what is known of retention floors
-    losses      what the whole source is known to lack, in words
-    disproved   by source table, what came after a watermark that had passed it
-    missing     what a storage sink is known to lack
+    losses      what the whole source is known to lack, in words; floors: below retention's floors
+    disproved   what came after a watermark that had passed it; missing: what a storage sink lacks
     stops       where a failed check with action `stop` holds a lineage
     unpublished gold tables that a run has written to which died before its manifest
-    counts      how many changes silver has of each table up to the window's end
+    counts      of silver's changes of each table up to the window's end
     """
 
     spark: SparkSession
@@ -83,6 +82,7 @@ class GoldRun:
     history: History
     window: Window
     silver: DataFrame
+    files: SilverFiles | None
     sizes: Mapping[Name, Size]
     entries: Mapping[str, TableEntry]
     refresh: bool

@@ -30,13 +30,14 @@ from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import loss_text
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts, change_counts
-from lakehouse.spark.change_log.changes import counted_changes
+from lakehouse.spark.change_log.changes import all_count, counted_changes
 from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, server_changes
 from lakehouse.spark.change_log.late_changes import disproved
 from lakehouse.spark.change_log.reconcile import Reconciled, is_counted, reconciled
 from lakehouse.spark.change_log.schema_history import load_history, record_ids
 from lakehouse.spark.change_log.undeclared_columns import infer_columns
 from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends, left_open
+from lakehouse.spark.fold.silver_files import SilverFiles
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import GoldRun, Progress, plan_table, shards_plan
 from lakehouse.spark.gold.results import NOTHING_FOUND, Size, TableResult, Window
@@ -266,6 +267,7 @@ def open_run(
     done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
     silver, gates = counted_changes(log, window.batch), gates_of(log, settings, history, window)
+    folder = log.lake.folder(log.spark, "silver", f"{log.source}_changes")
     return GoldRun(
         spark=log.spark,
         lake=log.lake,
@@ -273,6 +275,7 @@ def open_run(
         history=history,
         window=window,
         silver=silver,
+        files=SilverFiles(folder, window.batch) if folder is not None and all_count(log) else None,
         sizes={table.name: Size(table.n, table.bytes) for table in (done.tables if done else ())},
         entries=entries,
         refresh=last is not None and not is_of_same_kind(log, settings, last),

@@ -258,7 +258,7 @@ def _whole_large(table: GoldTable) -> WholeTable:
     if table.gate is not None:
         changes, verdict = table.gate.frame(changes)
     if table.options.plain:
-        large = fold_changes(table, changes, table.size.rows, whole=True)
+        large = fold_changes(table, changes, table.size.rows)
         rows = large.frame.where(F.col(OP) != "delete")
     else:
         large = mode_large(changes, table.mode, table.columns, table.size.rows)
@@ -279,15 +279,15 @@ def _whole_large(table: GoldTable) -> WholeTable:
     return WholeTable(frame, found, f" from {table.size.rows} changes")
 
 
-def fold_changes(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool) -> LargeFold:
-    """About `rows` changes of the table, folded in Spark jobs; `whole`: they are all that it has."""
-    task = _task(table, whole=whole)
-    return fold_large(changes, task, table.columns, needed=table.mode.needed, rows=rows)
+def fold_changes(table: GoldTable, changes: DataFrame, rows: int, above: Position | None = None) -> LargeFold:
+    """About `rows` changes of the table, folded in Spark jobs: all that it has, or those above a position."""
+    return fold_large(changes, _task(table, above), table.columns, needed=table.mode.needed, rows=rows)
 
 
-def _task(table: GoldTable, *, whole: bool) -> FoldTask:
-    upstream = table.run.settings.upstream
-    return FoldTask(table.lineage, table.at, table.step, upstream, all_changes=whole)
+def _task(table: GoldTable, above: Position | None) -> FoldTask:
+    upstream, files = table.run.settings.upstream, None if table.gate is not None else table.run.files
+    read = None if files is None else files.of(table.lineage, above, table.at)
+    return FoldTask(table.lineage, table.at, table.step, upstream, all_changes=above is None, read=read)
 
 
 def _whole_in_files(table: GoldTable) -> WholeTable | None:
@@ -297,12 +297,11 @@ def _whole_in_files(table: GoldTable) -> WholeTable | None:
     if not (is_large and options.plain and options.is_bare) or table.mode.tag or table.gate is not None:
         return None
     folder = run.lake.files_folder(run.spark, "gold", table.gold)
-    fields = None if folder is None else new_fields(table.columns)
-    if fields is None:
+    if folder is None or (fields := new_fields(table.columns)) is None:
         return None
     folded = fold_into_files(
         table.own_changes,
-        _task(table, whole=True),
+        _task(table, None),
         table.columns,
         needed=table.mode.needed,
         rows=table.size.rows,

@@ -310,7 +310,7 @@ def merge_window(
         return Written(version, "", found)
     if not (table.options.plain and table.ids):
         return _with(found, _merge_by_commits(table, changes, before, version, rows=rows), rows)
-    large = fold_changes(table, changes, rows, whole=False)
+    large = fold_changes(table, changes, rows, above=before)
     if large.unknown:
         return Written(version, "", found.plus(Found(large.unknown, large.problems)))
     if "patch" in large.kinds:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.events import SNAPSHOT_TOPIC, Message, Stored
 from lakehouse.formats import FORMATS
@@ -34,6 +34,7 @@ from lakehouse.silver.event_rows import (
 from lakehouse.silver.transaction_order import TransactionOrder
 from lakehouse.spark.arrow import Worker
 from lakehouse.spark.bronze.epochs import Epochs, epoch_of
+from lakehouse.spark.bronze.record_files import RecordFiles
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, INPUT, PACKED, PLACE
 from lakehouse.spark.silver.packed import Taken
 
@@ -47,10 +48,12 @@ Settings = Mapping[str, Any]
 Decode = Callable[[str, Message, Mapping[str, str]], Sequence[Stored]]
 
 
-def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
-    """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside; files,
-    where workers write the changes themselves.
+def decode(bronze: DataFrame | RecordFiles, settings: Settings, spark: SparkSession, rows: int) -> DataFrame:
+    """Decode bronze records, packed; of files so many at once. `settings`: format, options, epochs, order,
+    row_ids, beside; files, where workers write the changes themselves.
     """
+    if isinstance(bronze, RecordFiles):
+        return bronze.frame(spark, _worker(dict(settings)), PACKED, rows)
     frame = bronze.select(*INPUT)
     if FORMATS[settings["format"]].parts is not None:
         # the parts of a message follow each other in their partition; one partition needs no shuffle

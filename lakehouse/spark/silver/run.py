@@ -10,6 +10,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -32,7 +33,9 @@ from lakehouse.spark import limits
 from lakehouse.spark.bronze.claim_checks import has_attachments, is_searched, searched, with_attachments
 from lakehouse.spark.bronze.epochs import epochs_of
 from lakehouse.spark.bronze.offsets import unread, within
+from lakehouse.spark.bronze.record_files import RECORD_BYTES, record_files, unread_sizes
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
+from lakehouse.spark.commit_files import UNREADABLE
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
@@ -221,19 +224,26 @@ def next_ranges(
     """The records to read next, from the first one not done, bounded; with bronze's `log`, of those whose
     claim-check payloads were copied.
     """
-    narrow = _sizes(spark, lake, feed, done, log=log)
-    if (few := _few(narrow)) is not None:
-        grouped_rows = few.group_by(PLACE)
-        bounds = grouped_rows.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
-        ranges = _ranges(bounds)
+    is_apart = log is not None and has_attachments(feed.format, feed.options)
+    here = None if is_apart else unread_sizes(spark, lake, feed.name, done.next if done else ())
+    narrow = _sizes(spark, lake, feed, done, log=log) if here is None else None
+    if (few := _few(here if narrow is None else narrow)) is not None:
+        ranges = _ranges(_grouped(few))
         return Following(ranges, small=True, is_all=True, landed=ranges)
-    rows = _per_partition(narrow)
+    rows = _grouped(here) if narrow is None else _per_partition(narrow)
     landed = _ranges(rows)
     if _share(feed, rows) < 1:
-        rows = _first_records(narrow, feed, rows)
+        rows = _first_records(narrow or _sizes(spark, lake, feed, done, log=log), feed, rows)
     is_all = _ranges(rows) == landed
     mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
     return Following(_ranges(rows), small=False, arrow_rows=arrow_rows_of(mean), is_all=is_all, landed=landed)
+
+
+def _grouped(narrow: pa.Table) -> list[dict[str, Any]]:
+    """`_per_partition` of the driver's rows."""
+    told = [("offset", "min"), ("offset", "max"), ("offset", "count"), ("bytes", "sum")]
+    rows = narrow.group_by(PLACE).aggregate(told).to_pylist()
+    return [{**row, "n": row["offset_count"], "bytes": row["bytes_sum"]} for row in rows]
 
 
 def _per_partition(narrow: DataFrame) -> list[dict[str, Any]]:
@@ -291,13 +301,13 @@ def _sizes(
         bronze = unread(bronze, wanted.next)
     if log is not None:
         bronze = searched(log, feed.format, feed.options, bronze)
-    size = (F.coalesce("size", F.lit(0)) + 100).alias("bytes")
+    size = (F.coalesce("size", F.lit(0)) + RECORD_BYTES).alias("bytes")
     return bronze.select(*PLACE, "offset", size)
 
 
-def _few(narrow: DataFrame) -> pa.Table | None:
+def _few(narrow: DataFrame | pa.Table) -> pa.Table | None:
     """All of these records, where the driver may decode them by itself."""
-    few = narrow.limit(limits.SILVER_BATCH_RECORDS + 1).toArrow()
+    few = narrow if isinstance(narrow, pa.Table) else narrow.limit(limits.SILVER_BATCH_RECORDS + 1).toArrow()
     if few.num_rows > limits.SILVER_BATCH_RECORDS:
         return None
     return few if few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= limits.SILVER_BATCH_BYTES else None
@@ -326,6 +336,15 @@ def decoded_here(records: pa.Table) -> pa.Table | None:
     return records if records.nbytes <= limits.SILVER_BATCH_BYTES else None
 
 
+def _records(log: OpsLog, feed: SilverSettings, plan: Planned, bronze: DataFrame) -> pa.Table:
+    """The records of a small batch."""
+    files = record_files(log.spark, log.lake, feed.name, plan.ranges, columns=INPUT, ordered=True)
+    if files is not None:
+        with suppress(*UNREADABLE):  # Spark's own error is the one to show
+            return files.table()
+    return bronze.select(*INPUT).toArrow()
+
+
 def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     """Decode and write one planned batch; returns its counts."""
     spark, lake = log.spark, log.lake
@@ -333,7 +352,7 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     bronze = with_attachments(log, feed.format, feed.options, bronze)
     done = log.last(Done)
     small = plan.small and not has_attachments(feed.format, feed.options)
-    table = decoded_here(bronze.select(*INPUT).toArrow()) if small else None
+    table = decoded_here(_records(log, feed, plan, bronze)) if small else None
     read = bronze if table is None else table
     seen = Replays({}, 0, ())
     if (rule := rule_of(feed.format, feed.order)) is not None:

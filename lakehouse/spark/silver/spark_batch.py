@@ -14,10 +14,12 @@ from lakehouse.ops.progress import OpenRuns
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.silver.identity import resolved_runs
+from lakehouse.spark.bronze.claim_checks import has_attachments
+from lakehouse.spark.bronze.record_files import RecordFiles, record_files
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.plain.files import Added
 from lakehouse.spark.session import ARROW_ROWS, arrow_batches, capabilities, keeping, many_rows
-from lakehouse.spark.silver.columns import ORIGIN, PLACE, RECORD
+from lakehouse.spark.silver.columns import INPUT, ORIGIN, PLACE, RECORD
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
 from lakehouse.spark.silver.done_record import transaction_events
@@ -100,11 +102,14 @@ def decoded_batch(
 ) -> Iterator[Decoded]:
     """Decode a batch, once; files of changes that are left at the end are deleted."""
     spark, target = log.spark, _target(log, feed, plan)
-    bounded = arrow_batches(spark, plan.arrow_rows or ARROW_ROWS)
-    packed_rows = decode(bronze, {**settings, "files": target})
+    rows = plan.arrow_rows or ARROW_ROWS
+    bounded = arrow_batches(spark, rows)
+    packed_rows = decode(
+        _files(log, feed, plan) or bronze, {**settings, "files": target}, spark=spark, rows=rows
+    )
     with many_rows(spark), keeping(), bounded, staged(log, packed_rows) as packed:
-        rows = read_books(packed)
-        books, files = [row for row in rows if row.book is not None], added_of(row.files for row in rows)
+        told = read_books(packed)
+        books, files = [row for row in told if row.book is not None], added_of(row.files for row in told)
         changes = staged_changes(spark, target, files) if target and files else changes_frame(packed)
         summary = merged(from_bytes(row.book) for row in books)
         try:
@@ -113,6 +118,14 @@ def decoded_batch(
         finally:
             if target is not None:
                 discard_staged(target, files)
+
+
+def _files(log: OpsLog, feed: SilverSettings, plan: Planned) -> RecordFiles | None:
+    """The files that workers read a batch's records from; None where Spark reads them."""
+    if has_attachments(feed.format, feed.options):
+        return None
+    ordered = FORMATS[feed.format].parts is not None
+    return record_files(log.spark, log.lake, feed.name, plan.ranges, columns=INPUT, ordered=ordered)
 
 
 def _target(log: OpsLog, feed: SilverSettings, plan: Planned) -> Target | None:
