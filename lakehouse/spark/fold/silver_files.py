@@ -63,7 +63,9 @@ class SilverFiles:
             return None
         if size is None or size > MOST_BYTES:
             return None
-        return ChangeFiles(str(self.folder), names, self.batch, lineage.intervals, low, high)
+        return ChangeFiles(
+            str(self.folder), names, batch=self.batch, intervals=lineage.intervals, low=low, high=high
+        )
 
 
 def _may_have(file: TableFile, intervals: Iterable[Interval], low: Position | None) -> bool:

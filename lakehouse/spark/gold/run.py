@@ -265,9 +265,7 @@ def open_run(
     what the whole source is known to lack, in words, besides what the log says.
     """
     done, epochs = log.last(Done), tuple(log.all(Epoch))
-    entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
     silver, gates = counted_changes(log, window.batch), gates_of(log, settings, history, window)
-    folder = log.lake.folder(log.spark, "silver", f"{log.source}_changes")
     return GoldRun(
         spark=log.spark,
         lake=log.lake,
@@ -275,9 +273,9 @@ def open_run(
         history=history,
         window=window,
         silver=silver,
-        files=SilverFiles(folder, window.batch) if folder is not None and all_count(log) else None,
+        files=_silver_files(log, window),
         sizes={table.name: Size(table.n, table.bytes) for table in (done.tables if done else ())},
-        entries=entries,
+        entries={entry.lineage: entry for entry in (last.tables if last is not None else ())},
         refresh=last is not None and not is_of_same_kind(log, settings, last),
         rebuild=rebuild,
         returned=returned,
@@ -293,6 +291,12 @@ def open_run(
         unpublished=unpublished(log),
         counts=counts_of(log, window, last, silver) if stops else NO_COUNTS,
     )
+
+
+def _silver_files(log: OpsLog, window: Window) -> SilverFiles | None:
+    """Where silver's changes lie; None where Spark alone can read them, or has to leave some out."""
+    folder = log.lake.folder(log.spark, "silver", f"{log.source}_changes")
+    return None if folder is None or not all_count(log) else SilverFiles(folder, window.batch)
 
 
 def void_of(log: OpsLog) -> tuple[int | Position | None, ...]:

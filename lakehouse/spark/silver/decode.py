@@ -48,12 +48,10 @@ Settings = Mapping[str, Any]
 Decode = Callable[[str, Message, Mapping[str, str]], Sequence[Stored]]
 
 
-def decode(bronze: DataFrame | RecordFiles, settings: Settings, spark: SparkSession, rows: int) -> DataFrame:
-    """Decode bronze records, packed; of files so many at once. `settings`: format, options, epochs, order,
-    row_ids, beside; files, where workers write the changes themselves.
+def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
+    """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside; files,
+    where workers write the changes themselves.
     """
-    if isinstance(bronze, RecordFiles):
-        return bronze.frame(spark, _worker(dict(settings)), PACKED, rows)
     frame = bronze.select(*INPUT)
     if FORMATS[settings["format"]].parts is not None:
         # the parts of a message follow each other in their partition; one partition needs no shuffle
@@ -62,6 +60,11 @@ def decode(bronze: DataFrame | RecordFiles, settings: Settings, spark: SparkSess
             *PLACE, "offset"
         )
     return frame.mapInArrow(_worker(dict(settings)), PACKED)
+
+
+def decode_files(spark: SparkSession, bronze: RecordFiles, settings: Settings, rows: int) -> DataFrame:
+    """The same of records that workers read themselves, so many at once."""
+    return bronze.frame(spark, _worker(dict(settings)), PACKED, rows)
 
 
 def _worker(settings: dict[str, Any]) -> Worker:

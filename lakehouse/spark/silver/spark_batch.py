@@ -20,7 +20,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.plain.files import Added
 from lakehouse.spark.session import ARROW_ROWS, arrow_batches, capabilities, keeping, many_rows
 from lakehouse.spark.silver.columns import INPUT, ORIGIN, PLACE, RECORD
-from lakehouse.spark.silver.decode import decode
+from lakehouse.spark.silver.decode import decode, decode_files
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
 from lakehouse.spark.silver.done_record import transaction_events
 from lakehouse.spark.silver.driver_batch import (
@@ -104,9 +104,8 @@ def decoded_batch(
     spark, target = log.spark, _target(log, feed, plan)
     rows = plan.arrow_rows or ARROW_ROWS
     bounded = arrow_batches(spark, rows)
-    packed_rows = decode(
-        _files(log, feed, plan) or bronze, {**settings, "files": target}, spark=spark, rows=rows
-    )
+    settings, read = {**settings, "files": target}, _files(log, feed, plan)
+    packed_rows = decode(bronze, settings) if read is None else decode_files(spark, read, settings, rows)
     with many_rows(spark), keeping(), bounded, staged(log, packed_rows) as packed:
         told = read_books(packed)
         books, files = [row for row in told if row.book is not None], added_of(row.files for row in told)

@@ -31,7 +31,8 @@ NAMES = [("shop", "orders"), ("shop", "items"), ("Ünï", "订单"), ("shop", "x
 
 
 def position_of(chance: random.Random) -> Position:
-    return (chance.randrange(2), chance.randrange(4), *(chance.choice((0, 0, 1)) for _ in range(4)))
+    rest = [chance.choice((0, 0, 1)) for _ in range(4)]
+    return (chance.randrange(2), chance.randrange(4), rest[0], rest[1], rest[2], rest[3])
 
 
 def row_of(chance: random.Random, number: int) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def row_of(chance: random.Random, number: int) -> dict[str, Any]:
 
 
 def lineage_of(chance: random.Random) -> Lineage:
-    schema = make_schema([Column(1, "id", parse_type("bigint"))], ["id"])
+    schema = make_schema([Column(1, "id", parse_type("bigint"))], ("id",))
     places = sorted({position_of(chance) for _ in range(3)})
     intervals = [
         Interval(chance.choice(NAMES), low, chance.choice([None, *places]))
@@ -128,7 +129,7 @@ def test_files_below_a_window_and_of_other_tables_are_not_read(spark: SparkSessi
         for row in rows:
             row["position"]["epoch"] = epoch
         lake.append_rows(spark, "silver", "s_changes", rows, schema=SCHEMA)
-    schema = make_schema([Column(1, "id", parse_type("bigint"))], ["id"])
+    schema = make_schema([Column(1, "id", parse_type("bigint"))], ("id",))
     low, first = (1, -1, 0, 0, 0, 0), (-1, 0, 0, 0, 0, 0)
     lineage = Lineage("1", [Step(first, schema)], [Interval(("shop", "orders"), first, None)])
     files = SilverFiles(Path(lake.path("silver", "s_changes")), 9)
