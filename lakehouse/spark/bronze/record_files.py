@@ -28,7 +28,7 @@ RECORD_BYTES = 100
 # of more ranges each batch would be compared with too many
 MOST_RANGES = 64
 # workers that need records in order hold them: all together have at most so many bytes
-MOST_BYTES = 512 * 1024 * 1024
+MOST_BYTES = 256 * 1024 * 1024
 # of so many records the driver looks at the sizes
 MOST_SIZES = 2_000_000
 _READ_ROWS = 10_000

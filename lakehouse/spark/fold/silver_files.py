@@ -30,7 +30,7 @@ from lakehouse.spark.plain.read import TableFile, read_batches, size_of, table_f
 from lakehouse.spark.silver.columns import POSITION
 
 # the workers hold the changes of their keys: all of them together are at most so many bytes
-MOST_BYTES = 512 * 1024 * 1024
+MOST_BYTES = 256 * 1024 * 1024
 # so many rows are read at once, and handed on at once where they have so many bytes or less
 _READ_ROWS, _BATCH_ROWS, _BATCH_BYTES = 4096, 10_000, 16 * 1024 * 1024
 _GROUPED = to_arrow_schema(columns(GROUPED))
@@ -102,15 +102,8 @@ class ChangeFiles(NamedTuple):
 
     def share(self, piece: Piece, number: int, shares: int) -> Iterator[pa.RecordBatch]:
         """The changes of a share of the keys, in GROUPED, as `grouped` orders them."""
-        folder, found = Path(self.folder), []
-        for batch in read_batches(folder, self.names, _SCHEMA, _READ_ROWS):
-            mine = batch.filter(self._counts(batch))
-            mine = mine.filter(_of_share(mine.column("key"), number, shares))
-            if mine.num_rows:
-                found.append(mine)
-        if not found:
-            return
-        rows = pa.Table.from_batches(found)
+        batches = read_batches(Path(self.folder), self.names, _SCHEMA, _READ_ROWS)
+        rows = pa.Table.from_batches((self._mine(batch, number, shares) for batch in batches), schema=_SCHEMA)
         rows = rows.take(_order(rows))
         plain = _is_plain(rows, piece)
         rows = pa.table(
@@ -118,6 +111,11 @@ class ChangeFiles(NamedTuple):
         )
         each = max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
         yield from rows.combine_chunks().to_batches(each)
+
+    def _mine(self, batch: pa.RecordBatch, number: int, shares: int) -> pa.RecordBatch:
+        """The changes among rows that are of a share of the keys."""
+        rows = batch.filter(self._counts(batch))
+        return rows.filter(_of_share(rows.column("key"), number, shares))
 
     def _counts(self, batch: pa.RecordBatch) -> pa.Array:
         """Of each row whether it is one of the changes."""

@@ -5,12 +5,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from pyspark.sql import SparkSession
 
+from lakehouse.ops.progress import TableSnapshot, TableSnapshots, Transactions
 from lakehouse.ops.records.gold import Inferred, InferredColumn
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.spark.bronze.epochs import is_void
-from lakehouse.spark.change_log.changes import not_void
+from lakehouse.spark.change_log.changes import all_count, not_void
 from lakehouse.spark.change_log.schema_history import recorded
 from lakehouse.spark.operations.retention import not_void_at
 
@@ -29,6 +31,26 @@ def test_columns_of_rows_that_count_no_more_are_no_columns_of_the_table() -> Non
     log: Any = SimpleNamespace(all=lambda kind: told.get(kind, []))
 
     assert [one.table for one in recorded(log)] == ["later"]
+
+
+def test_workers_read_silver_where_each_change_counts_alone() -> None:
+    """They do not leave out any (lakehouse/spark/fold/silver_files.py). Needs no session."""
+    place, later = (0, 1, 1, 0, 0, 0), (0, 2, 1, 0, 0, 0)
+    table = TableSnapshot("d", "t", place)
+    settled = Transactions(snapshots=(later,), begun=(later,))
+    broken_off = Transactions(snapshots=(later,), begun=(place, later))
+    whole, unfinished = TableSnapshots((table,), (table,)), TableSnapshots((table,))
+
+    def counts(restored: int | None, transactions: Transactions | None, snapshots: Any) -> bool:
+        done = SimpleNamespace(transactions=transactions, snapshots=snapshots)
+        epochs = [Epoch(epoch=1, places=(), restored_to=restored, why="failover")]
+        log: Any = SimpleNamespace(all=lambda kind: epochs, last=lambda kind: done)
+        return all_count(log)
+
+    assert counts(None, None, UNSET) and counts(None, settled, whole)
+    assert not counts(300, None, UNSET)
+    assert not counts(None, broken_off, UNSET)
+    assert not counts(None, None, unfinished)
 
 
 @pytest.mark.parametrize("restores", [{}, {1: 300}, {1: 300, 3: 200}, {2: 200, 3: 300}])
