@@ -20,7 +20,7 @@ from lakehouse.spark.arrow import Worker
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.commit_files import UNREADABLE
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.plain.read import TableFile, read_batches, size_of, table_files
+from lakehouse.spark.plain.read import TableFile, footers, read_batches, table_files
 
 PLACE = ("topic", "incarnation", "partition")
 # what a record is in memory besides its value
@@ -114,15 +114,12 @@ def record_files(
     found = None if folder is None or len(ranges) > MOST_RANGES else table_files(folder)
     if folder is None or found is None:
         return None
-    mine = [one for one in found if any(_may_have(one, range_) for range_ in ranges)]
-    try:
-        size = size_of(folder, [one.name for one in mine], columns)
-    except UNREADABLE:
-        return None
-    if size is None or (ordered and size > MOST_BYTES):
+    names = [one.name for one in found if any(_may_have(one, range_) for range_ in ranges)]
+    files = footers(folder, names, columns)
+    if files is None or (ordered and sum(one.size for one in files) > MOST_BYTES):
         return None
     schema = to_arrow_schema(StructType([BRONZE_SCHEMA[name] for name in columns]))
-    return RecordFiles(str(folder), [(one.name, one.rows) for one in mine], ranges, schema, ordered=ordered)
+    return RecordFiles(str(folder), [(one.name, one.rows) for one in files], ranges, schema, ordered=ordered)
 
 
 def unread_sizes(

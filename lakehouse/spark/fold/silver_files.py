@@ -23,10 +23,9 @@ from lakehouse.fold.row_edits import TELLING
 from lakehouse.lineage import Interval, Lineage
 from lakehouse.spark.arrow import Worker
 from lakehouse.spark.column_types import columns
-from lakehouse.spark.commit_files import UNREADABLE
 from lakehouse.spark.fold.by_key import GROUPED, PLAIN
 from lakehouse.spark.fold.deltas import Piece
-from lakehouse.spark.plain.read import TableFile, read_batches, size_of, table_files
+from lakehouse.spark.plain.read import TableFile, footers, read_batches, table_files
 from lakehouse.spark.silver.columns import POSITION
 
 # the workers hold the changes of their keys: all of them together are at most so many bytes
@@ -57,11 +56,8 @@ class SilverFiles:
         if found is None:
             return None
         names = [one.name for one in found if _may_have(one, lineage.intervals, low)]
-        try:
-            size = size_of(self.folder, names, _SCHEMA.names)
-        except UNREADABLE:
-            return None
-        if size is None or size > MOST_BYTES:
+        files = footers(self.folder, names, _SCHEMA.names)
+        if files is None or sum(one.size for one in files) > MOST_BYTES:
             return None
         return ChangeFiles(
             str(self.folder), names, batch=self.batch, intervals=lineage.intervals, low=low, high=high

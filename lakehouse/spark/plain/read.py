@@ -57,20 +57,31 @@ def _file(name: str, added: Mapping[str, Any]) -> TableFile:
     return TableFile(name, told["numRecords"], told.get("minValues", {}), told.get("maxValues", {}))
 
 
-def size_of(table: Path, names: Iterable[str], columns: Sequence[str]) -> int | None:
-    """About how many bytes these columns of files have in memory; None where a file lacks one."""
-    size = 0
-    for name in names:
-        told = pq.read_metadata(table / name)
-        held = {told.schema.column(i).path.split(".")[0] for i in range(told.num_columns)}
-        if not held.issuperset(columns):
-            return None
-        for group in map(told.row_group, range(told.num_row_groups)):
-            parts = map(group.column, range(group.num_columns))
-            size += sum(
-                one.total_uncompressed_size for one in parts if one.path_in_schema.split(".")[0] in columns
-            )
-    return size
+class Footer(NamedTuple):
+    """How many rows a file has, as it says itself, and about how many bytes some columns have in memory."""
+
+    name: str
+    rows: int
+    size: int
+
+
+def footers(table: Path, names: Iterable[str], columns: Sequence[str]) -> list[Footer] | None:
+    """What files say of themselves; None where one lacks a column, or can't be read."""
+    try:
+        found = [_footer(table, name, columns) for name in names]
+    except UNREADABLE:
+        return None
+    return None if None in found else [one for one in found if one is not None]
+
+
+def _footer(table: Path, name: str, columns: Sequence[str]) -> Footer | None:
+    told = pq.read_metadata(table / name)
+    groups = map(told.row_group, range(told.num_row_groups))
+    parts = [part for group in groups for part in map(group.column, range(group.num_columns))]
+    held = {told.schema.column(number).path.split(".")[0] for number in range(told.num_columns)}
+    mine = (part for part in parts if part.path_in_schema.split(".")[0] in columns)
+    size = sum(part.total_uncompressed_size for part in mine)
+    return Footer(name, told.num_rows, size) if held.issuperset(columns) else None
 
 
 def read_batches(table: Path, names: Iterable[str], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
