@@ -62,25 +62,25 @@ def metadata_id(table: Path) -> str | None:
     """The id that Delta gave the table when it was made, as the newest checksum file tells it; None where
     there is none that can be read.
     """
-    told = _newest_checksum(table)
-    return None if told is None else str(told["metadata"]["id"])
+    told = _newest_checksum(table).get("metadata") or {}
+    return None if told.get("id") is None else str(told["id"])
 
 
 def file_count(table: Path) -> int | None:
     """About how many files a table has, as the newest checksum file tells it; None where there is none."""
-    told = _newest_checksum(table)
-    return None if told is None else int(told["numFiles"])
+    told = _newest_checksum(table).get("numFiles")
+    return None if told is None else int(told)
 
 
-def _newest_checksum(table: Path) -> dict[str, Any] | None:
+def _newest_checksum(table: Path) -> dict[str, Any]:
+    """What the newest checksum file tells; nothing where there is none that can be read."""
     newest = max((name for name in _names_in(table) if _CHECKSUM.fullmatch(name)), default=None)
     if newest is None:
-        return None
+        return {}
     try:
-        told = json.loads((table / "_delta_log" / newest).read_text(encoding="utf-8"))
-        return told if {"metadata", "numFiles"} <= told.keys() else None
-    except (OSError, ValueError, AttributeError):  # it is being written or cleaned up
-        return None
+        return dict(json.loads((table / "_delta_log" / newest).read_text(encoding="utf-8")))
+    except (OSError, ValueError):  # it is being written or cleaned up
+        return {}
 
 
 def small_table(table: Path, columns: Sequence[str], above: Above | None = None) -> pa.Table | None:

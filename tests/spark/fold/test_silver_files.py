@@ -54,7 +54,7 @@ def row_of(chance: random.Random, number: int) -> dict[str, Any]:
 
 def lineage_of(chance: random.Random) -> Lineage:
     schema = make_schema([Column(1, "id", parse_type("bigint"))], ("id",))
-    places = sorted({position_of(chance) for _ in range(3)})
+    places = sorted({(-1, 0, 0, 0, 0, 0), *(position_of(chance) for _ in range(2))})
     intervals = [
         Interval(chance.choice(NAMES), low, chance.choice([None, *places]))
         for low in places[: chance.randint(1, 2)]
@@ -111,7 +111,8 @@ def test_workers_read_what_spark_reads(
     told = 0
     for _ in range(4):
         lineage = lineage_of(chance)
-        low, high = chance.choice([None, position_of(chance)]), position_of(chance)
+        low = chance.choice([None, None, position_of(chance)])
+        high = chance.choice([(9, 0, 0, 0, 0, 0), position_of(chance)])
         end = chance.randrange(len(lineage.steps))
         piece = Piece(lineage, 0, end, Upstream())
         found = SilverFiles(Path(lake.path("silver", "s_changes")), 2).of(lineage, low, high)

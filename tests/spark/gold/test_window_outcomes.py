@@ -191,9 +191,10 @@ def between(low: Position | None, high: Position | None) -> Callable[[Change], b
     return lambda change: (low is None or low < change.position) and (high is None or change.position <= high)
 
 
-def fold_changes(table: Table, changes: list[Change], _: int, whole: bool) -> Any:
-    """As lakehouse.spark.gold.table.fold_changes."""
-    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream, whole=whole)
+def fold_changes(table: Table, changes: list[Change], _: int, above: Position) -> Any:
+    """As lakehouse.spark.gold.table.fold_changes, which may read the changes above a position anew."""
+    assert all(change.position > above for change in changes)
+    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream, whole=False)
     settle(folded, [column.column.id for column in table.columns if column.column.id > 0])
     kinds = {"patch"} if folded.patches else set()
     puts = [] if kinds else finish(folded)
