@@ -49,7 +49,7 @@ class RecordFiles(NamedTuple):
         """What workers make of the records, of which they take so many at once."""
         shares = spark.sparkContext.defaultParallelism
         if self.ordered:
-            shares = min(shares, len({one.place for one in self.ranges}))
+            shares = max(1, min(shares, len({one.place for one in self.ranges})))
         return spark.range(0, shares, 1, shares).mapInArrow(_sharing(self, worker, shares, rows), schema)
 
     def table(self) -> pa.Table:
@@ -147,10 +147,14 @@ def unread_sizes(
 
 
 def _is_read(file: TableFile, read: Mapping[Place, int]) -> bool:
-    """Whether a file has records of one partition alone, all of which are read."""
-    place = (file.only("topic"), file.only("incarnation"), file.only("partition"))
-    last = file.high.get("offset")
-    return place in read and last is not None and last < read[place]
+    """Whether a file has records of one topic alone, of partitions of which all up to its last offset is
+    read.
+    """
+    topic, life, last = file.only("topic"), file.only("incarnation"), file.high.get("offset")
+    low, high = file.low.get("partition"), file.high.get("partition")
+    if topic is None or life is None or last is None or low is None or high is None:
+        return False
+    return all(last < read.get((topic, life, number), -1) for number in range(low, high + 1))
 
 
 def _unread(batch: pa.RecordBatch, read: Mapping[Place, int]) -> pa.Array:

@@ -120,6 +120,22 @@ def test_files_of_which_all_is_read_are_not_looked_at(
     assert unread_sizes(spark, lake, "s", [NextOffset("a", "", 0, 59)]) is None
 
 
+def test_a_file_of_several_partitions_is_not_looked_at_once_all_of_them_are_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, chance = Lake(str(tmp_path / "lake")), random.Random(1)
+    rows = [
+        {**row_of(chance, n), "topic": "a", "incarnation": "", "partition": n % 2, "offset": n // 2}
+        for n in range(60)
+    ]
+    lake.append_rows(spark, "bronze", "s", rows, schema=BRONZE_SCHEMA)
+    monkeypatch.setattr(reading, "MOST_SIZES", 0)
+    found = unread_sizes(spark, lake, "s", [NextOffset("a", "", n, 30) for n in (0, 1)])
+    assert found is not None and found.num_rows == 0
+    assert unread_sizes(spark, lake, "s", [NextOffset("a", "", 0, 30)]) is None
+    assert unread_sizes(spark, lake, "s", [NextOffset("a", "", n, 30 - n) for n in (0, 1)]) is None
+
+
 def test_workers_take_equal_shares(spark: SparkSession, tmp_path: Path) -> None:
     lake, chance = Lake(str(tmp_path / "lake")), random.Random(1)
     rows = [
