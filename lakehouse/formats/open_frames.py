@@ -26,6 +26,8 @@ def frames(key: bytes | None, value: bytes | None) -> tuple[list[bytes], list[by
 
 def _parts(data: bytes, start: int, what: str) -> list[bytes]:
     parts, size = [], len(data)
+    if size - start >= 8 and int.from_bytes(data[start : start + 8]) == size - start - 8:
+        return [data[start + 8 :]]  # most have one
     while start < size:
         begin = start + 8
         end = begin + int.from_bytes(data[start:begin])

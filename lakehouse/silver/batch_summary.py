@@ -80,34 +80,34 @@ def summarise(
 
 
 def _add_changes(summary: Summary, changes: Changes) -> None:
-    tables = summary.tables
-    columns = [changes[name] for name in ("database", "table", "position", "before", "after", "key_names")]
-    for database, table, position, before, after, names in zip(*columns, strict=True):
-        bounds = tables.get((database, table))
-        if bounds is None:
-            bounds = tables[database, table] = {
-                "low": position,
-                "high": position,
-                "n": 0,
-                "bytes": 0,
-                "keys": None,
-                "topics": set(),
-            }
-        elif position > bounds["high"]:
-            bounds["high"] = position
-        elif position < bounds["low"]:
-            bounds["low"] = position
-        bounds["n"] += 1
-        bounds["bytes"] += len(before or b"") + len(after or b"")
-        if names and bounds["keys"] is None:
-            bounds["keys"] = list(names)
-    for database, table, topic in set(
-        zip(changes["database"], changes["table"], changes["topic"], strict=True)
-    ):
-        tables[database, table]["topics"].add(topic)
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for number, name in enumerate(zip(changes["database"], changes["table"], strict=True)):
+        numbers.setdefault(name, []).append(number)
+    columns = [changes[name] for name in ("position", "before", "after", "key_names", "topic")]
+    for name, mine in numbers.items():
+        rows = columns if len(numbers) == 1 else [[column[n] for n in mine] for column in columns]
+        summary.tables[name] = _bounds_of(*rows)
     if SNAPSHOT_TOPIC in changes["topic"]:
         _add_snapshots(summary, changes)
     summary.keyless = any(half is not None for half in changes["half"])
+
+
+def _bounds_of(
+    positions: Sequence[Position],
+    before: Sequence[bytes | None],
+    after: Sequence[bytes | None],
+    names: Sequence[tuple[str, ...]],
+    topics: Sequence[str],
+) -> dict[str, Any]:
+    """What the summary says of a table, from its changes by column."""
+    return {
+        "low": min(positions),
+        "high": max(positions),
+        "n": len(positions),
+        "bytes": sum(len(image) for images in (before, after) for image in images if image),
+        "keys": next((list(key) for key in names if key), None),
+        "topics": set(topics),
+    }
 
 
 def _add_snapshots(summary: Summary, changes: Changes) -> None:

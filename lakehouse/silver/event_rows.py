@@ -144,9 +144,12 @@ class EventWriter:
         returns the bytes of their images.
         """
         halves = (event,) if event.key_names or not self._settings.tidb else split_keyless(event)
-        below = [half for half in halves if self._is_below(half)] if self._floors else []
+        below: list[RowChange] = []
+        if self._floors:
+            below = [half for half in halves if self._is_below(half)]
+            halves = [half for half in halves if half not in below]
         try:
-            rows = [self._change(message, half) for half in halves if not below or half not in below]
+            rows = [self._change(message, half) for half in halves]
         except RecursionError:
             others.append(_too_deep(message, event))
             return 0

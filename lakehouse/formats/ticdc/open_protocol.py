@@ -15,7 +15,8 @@ from `u`. ENUM and SET are index and mask, a TIME may lack its fraction: such ta
 "ticdc-open".
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -76,24 +77,23 @@ _LOOSE_ROW = msgspec.json.Decoder(_LooseRow)
 _STATEMENT = msgspec.json.Decoder(_Statement)
 
 
-def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
+def decode(message: Message, options: Mapping[str, str]) -> list[Event]:
     """The events of one message."""
-    old_values = options.get("output-old-value", "true") == "true"
-    reading = Reading(options.get("time_zone", "UTC"), old_values=old_values)
+    zone, old_values = options.get("time_zone", "UTC"), options.get("output-old-value", "true") == "true"
     keys, values = frames(message.key, message.value)
-    index = 0
+    found: list[Event] = []
     for key_bytes, value in zip(keys, values, strict=True):
         key = None
         try:
             key = read_json(_KEY, key_bytes, "event key")
-            events = _events(key, value, message.epoch, reading)
+            events = _events(key, value, message.epoch, _reading(zone, old_values, key.rid, key.ptn))
         except DecodeError as error:
             place = (key.scm or None, key.tbl or None) if key else (None, None)
             events = [DeadLetter(error.code, str(error), 0, *place)]
         for event in events:
-            event.index = index
-            index += 1
-            yield event
+            event.index = len(found)
+            found.append(event)
+    return found
 
 
 # Envelope
@@ -103,10 +103,6 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
     """The events of one key and value; the caller sets their `index`."""
     match key.t:
         case 1:
-            if key.rid is not None:  # of the classic architecture, whose flags are right
-                reading = reading._replace(has_row_id=True)
-            elif key.ptn is not None:
-                reading = reading._replace(is_unflagged=True)
             try:
                 return _row(key, value, epoch, reading)
             except UnicodeDecodeError:
@@ -128,6 +124,16 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
             return [Watermark((epoch, key.ts, DDL, 0, 0, 0), key.ts, 0)]
         case _:
             raise DecodeError("kind", f"event key: expected t 1, 2 or 3, got {key.t}")
+
+
+def _reading(zone: str, old_values: bool, row_id: int | None, partition: int | None) -> Reading:
+    """How a row's values are read. A row with an id is of the classic architecture, whose flags are right."""
+    return _readings(zone, old_values, row_id is not None, row_id is None and partition is not None)
+
+
+@functools.cache
+def _readings(zone: str, old_values: bool, has_row_id: bool, is_unflagged: bool) -> Reading:
+    return Reading(zone, old_values=old_values, has_row_id=has_row_id, is_unflagged=is_unflagged)
 
 
 def _row(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Event]:

@@ -59,17 +59,30 @@ class ImagePlan(NamedTuple):
     key_names: tuple[str, ...]
     encoding: str
     reading: Reading
+    # the columns, and which types of their values are known to be right
+    names: tuple[str, ...]
+    kinds: tuple[tuple[int, int | None, bool], ...]
+    fitting: set[tuple[type, ...]]
 
 
 _KIND = attrgetter("t", "f", "h")
+_MOST_PLANS = 4096
+# of each list of columns the plan that was asked for last
+_latest: dict[tuple[str, ...], ImagePlan] = {}
 
 
 def plan_of(columns: Columns, reading: Reading) -> ImagePlan:
     """The plan for rows with these columns, cached by the columns' names, type codes and flags."""
-    return _plan(tuple(columns), tuple(map(_KIND, columns.values())), reading)
+    names, kinds = tuple(columns), tuple(map(_KIND, columns.values()))
+    latest = _latest.get(names)  # to compare them is quicker than to hash them
+    if latest is None or latest.kinds != kinds or latest.reading != reading:
+        if len(_latest) >= _MOST_PLANS:
+            _latest.clear()
+        latest = _latest[names] = _plan(names, kinds, reading)
+    return latest
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=_MOST_PLANS)
 def _plan(
     names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], reading: Reading
 ) -> ImagePlan:
@@ -104,6 +117,9 @@ def _plan(
         key_names=tuple(sorted(handle)),
         encoding="ticdc-open-legacy" if legacy else encoding,
         reading=reading,
+        names=names,
+        kinds=kinds,
+        fitting=set(),
     )
 
 
@@ -156,6 +172,8 @@ _NUMBERS = {int, type(None)}
 _TEXTS = {str, type(None)}
 _READ_NUMBERS = _NUMBERS | _TEXTS | {dict}  # a default that was text may be text still, or lost
 _NONE: dict[str, Any] = {}
+# of a plan: which values are NULL may differ in each row
+_MOST_FITTING = 1000
 
 
 def read_image(columns: Columns, plan: ImagePlan, new: Columns = _NONE, new_image: Image = _NONE) -> Image:
@@ -163,14 +181,9 @@ def read_image(columns: Columns, plan: ImagePlan, new: Columns = _NONE, new_imag
     values that have not changed.
     """
     image: Image = {name: column.v for name, column in columns.items()}
-    numbers = plan.numbers(image)
-    if not numbers <= _NUMBERS:
-        _read_defaults(image, plan)
-        numbers = plan.numbers(image)
-    if not (numbers <= _READ_NUMBERS and plan.texts(image) <= _TEXTS):
-        raise DecodeError(
-            "value", "row: expected numbers and texts as the columns' types say, got another JSON type"
-        )
+    kinds = tuple(map(type, image.values()))
+    if kinds not in plan.fitting or tuple(image) != plan.names:
+        _check_kinds(image, kinds, plan)
     name = ""
     try:
         for name, convert in plan.converters:
@@ -185,6 +198,19 @@ def read_image(columns: Columns, plan: ImagePlan, new: Columns = _NONE, new_imag
             "value", f"column {name}: expected a {plan.types.get(name) or 'value'}, got something else"
         ) from None
     return image
+
+
+def _check_kinds(image: Image, kinds: tuple[type, ...], plan: ImagePlan) -> None:
+    """Convert numbers that are text; DecodeError where a value is not of the types that its column has."""
+    is_read = plan.numbers(image) <= _NUMBERS
+    if not is_read:
+        _read_defaults(image, plan)
+    if not (plan.numbers(image) <= _READ_NUMBERS and plan.texts(image) <= _TEXTS):
+        raise DecodeError(
+            "value", "row: expected numbers and texts as the columns' types say, got another JSON type"
+        )
+    if is_read and tuple(image) == plan.names and len(plan.fitting) < _MOST_FITTING:
+        plan.fitting.add(kinds)
 
 
 def _read_defaults(image: Image, plan: ImagePlan) -> None:
