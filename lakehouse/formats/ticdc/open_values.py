@@ -17,6 +17,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
+from lakehouse.formats.invalid_text import MARK
 from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 
 _BINARY, _UNSIGNED = 1, 128
@@ -205,7 +206,7 @@ def _read_defaults(image: Image, plan: ImagePlan) -> None:
 
 _DEFAULTS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), integer),
-    "bit": bit_bytes,
+    "bit": lambda text: text if text.startswith(MARK) else bit_bytes(text),
 }
 _WORDS = {
     1: "tinyint",
@@ -318,12 +319,12 @@ def _unflagged_text(text: str) -> str | dict[str, str]:
         return text
 
 
-def _told_text(text: str) -> dict[str, str]:
+def _told_text(text: str) -> str | dict[str, str]:
     """Both readings, where it has two."""
     try:
         return {"text": text, "base64": base64_text(go_unquote(text))}
     except ValueError:
-        return {"text": text}
+        return text if text.startswith(MARK) else {"text": text}
 
 
 def _told_base64(text: str) -> dict[str, str]:

@@ -127,6 +127,14 @@ def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(
     assert update.after == {"id": 1, "c": 1}
 
 
+def test_a_default_of_a_bit_that_lost_bytes_on_its_way_is_none() -> None:
+    new, old = ({"id": ID, "c": {"t": 16, "f": 129, "v": value}} for value in (1, "PLACE"))
+
+    update = row(dumps({"u": new, "p": old}).replace(b"PLACE", rb"\ufffd"))
+
+    assert (update.before, update.after) == ({"id": 1, "c": {"base64": "77+9"}}, {"id": 1, "c": 1})
+
+
 def test_an_old_value_that_is_null_or_empty_and_not_told_which_is_not_made_up() -> None:
     """only-output-updated-columns of the new architecture 8.5.4 and 8.5.5: null for '' and zeros, and the
     flags that TiDB has.
