@@ -4,7 +4,7 @@ row.
     column  {"t": MySQL type code, "h"?: handle key, "f": flags, "v": value}
 
 What depends on the columns' types alone is computed once for rows of the same columns, an `ImagePlan`. The
-oldest producers send no `f`: whether a text is binary is then left to the table's schema.
+oldest producers, to 4.0.4, send no `f`: whether a text is binary is then left to the table's schema.
 """
 
 import functools
@@ -83,6 +83,8 @@ def _plan(
     }
     # not by their flags: the new architecture keeps those of before a statement that it does not send
     handle = [name for name, (_, _, marked) in zip(names, kinds, strict=True) if marked]
+    if legacy:
+        families |= {name: "legacy key" for name in handle if families[name] == "legacy text"}
     if reading.is_loose:
         families = {
             name: "loose text" if family == "base64 text" and name not in handle else family
@@ -269,8 +271,8 @@ def _type(code: int, flags: int, legacy: bool) -> str:
 def _family(code: int, flags: int, legacy: bool) -> str:
     if code in (15, 253, 254) and flags & _BINARY:
         return "quoted"
-    if legacy and code in (15, 253):
-        return "base64 text"
+    if legacy and code in (15, 253, 254):
+        return "legacy text"
     if code in (249, 250, 251, 252) and (legacy or flags & _BINARY):
         return "base64"
     return _FAMILIES.get(code, "text")
@@ -311,6 +313,24 @@ def _loose_text(text: str) -> str | dict[str, str]:
         return {"base64": text}
 
 
+def _legacy_text(text: str) -> str | dict[str, str]:
+    """4.0.0 to 4.0.4 send a text as it is, what came before them as base64. Nothing else tells which it is:
+    the end of one or a value that only one of them can be does, and others are told as both.
+    """
+    try:
+        read = base64_bytes(text).decode()
+    except ValueError:
+        return text
+    return read if text.endswith("=") or not text else {"text": text, "base64": text}
+
+
+def _legacy_key(text: str) -> str:
+    read = _legacy_text(text)
+    if isinstance(read, dict):
+        raise ValueError("a key that may be either")
+    return read
+
+
 def _unflagged_text(text: str) -> str | dict[str, str]:
     """A CHAR or, in Go's quotes, a BINARY: the same text but for a backslash in it."""
     try:
@@ -349,6 +369,8 @@ _CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
     "base64": lambda _: _checked_base64,
     "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
     "loose text": lambda _: _loose_text,
+    "legacy text": lambda _: _legacy_text,
+    "legacy key": lambda _: _legacy_key,
     "unflagged text": lambda _: _unflagged_text,
     "told text": lambda _: _told_text,
     "told base64": lambda _: _told_base64,
