@@ -11,6 +11,7 @@ latin-1), and is taken out of the images behind.
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ from lakehouse.events import DeadLetter, Event, Image, Message, RowChange
 from lakehouse.formats.open_frames import framed, frames
 
 MARK = "\uf8ff\\:base64:"
+# Go's own writer of JSON escapes U+FFFD only where it stands for a byte that is no UTF-8; itself it is raw.
+_LOST = re.compile(rb"(?<!\\)((?:\\\\)*)\\ufffd")
+_NO_TEXT = rb"\1\\udcef\\udcbf\\udcbd"  # the bytes of U+FFFD, as bytes that are no text
 
 
 def decode_again(
@@ -42,6 +46,11 @@ def decode_again(
         return [_unmarked(event, format) for event in decode(copy, options)]
     except DecodeError:
         return None
+
+
+def with_lost_text(data: bytes) -> bytes:
+    """JSON that a Go server wrote, such that text of which it lost bytes is no text."""
+    return _LOST.sub(_NO_TEXT, data)
 
 
 def _mended_frames(message: Message) -> bytes | None:

@@ -48,6 +48,8 @@ from lakehouse.values.told_bytes import (
     read_canal_text,
     read_debezium_binary,
     read_json_of_debezium,
+    read_legacy_binary,
+    read_legacy_text,
     read_text_of_driver,
     read_told_binary,
     read_told_bits,
@@ -97,21 +99,6 @@ def _read_label(column_type: ColumnType, _: Modes) -> Rule:
     """An index or mask that came as text; text that is a label stays one."""
     members = frozenset(column_type.members)
     return lambda value: value if type(value) is str and value in members else integer_text(value)
-
-
-def _read_legacy_text(column_type: ColumnType, _: Modes) -> Rule | None:
-    """The oldest Open Protocol has TEXT in base64, as it has BLOB, and does not tell which it is; VARCHAR is
-    text by then.
-    """
-    return _text_of_base64 if column_type.base in ("tinytext", "text", "mediumtext", "longtext") else None
-
-
-def _text_of_base64(value: Any) -> Any:
-    data = bytes_of(value) if type(value) is str else None
-    try:
-        return value if data is None else data.decode()
-    except UnicodeDecodeError:
-        return {"base64": value}
 
 
 def _read_cut_time(column_type: ColumnType, _: Modes) -> Rule | None:
@@ -375,7 +362,7 @@ _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
 # need nothing but their type's normal form.
 READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
     "ticdc-open": {"time": _read_cut_time},
-    "ticdc-open-legacy": {"text": _read_legacy_text},
+    "ticdc-open-legacy": {"text": read_legacy_text, "binary": read_legacy_binary},
     "ticdc-open-unflagged": {
         "time": _read_cut_time,
         "text": _read_unflagged_text,

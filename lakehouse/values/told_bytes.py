@@ -37,6 +37,32 @@ def told_bytes(value: Any) -> bytes | None:
     return bytes_of(value["base64"]) if type(value) is dict and type(value.get("base64")) is str else None
 
 
+def read_legacy_text(column_type: ColumnType, _: Modes) -> Rule | None:
+    """The oldest Open Protocol has TEXT in base64, as it has BLOB, and does not tell which it is; VARCHAR is
+    text by then.
+    """
+    return _text_of_base64 if column_type.base in ("tinytext", "text", "mediumtext", "longtext") else None
+
+
+def _text_of_base64(value: Any) -> Any:
+    data = bytes_of(value) if type(value) is str else None
+    try:
+        return value if data is None else data.decode()
+    except UnicodeDecodeError:
+        return {"base64": value}
+
+
+def read_legacy_binary(column_type: ColumnType, _: Modes) -> Rule | None:
+    """There BINARY and VARBINARY are text, whose bytes they are. What is base64 as well may be either."""
+    return _binary_of_text if column_type.base in ("binary", "varbinary") else None
+
+
+def _binary_of_text(value: Any) -> Any:
+    if type(value) is not str or not value:
+        return value
+    return base64_text(value.encode()) if bytes_of(value) is None else {"text": value, "base64": value}
+
+
 def read_told_text(column_type: ColumnType, _: Modes) -> Rule:
     """Text in the column's charset."""
     charset = column_type.charset or "utf8mb4"

@@ -244,27 +244,35 @@ def test_a_handle_that_is_no_text_names_no_row_and_stops_nothing() -> None:
 
 
 CANAL_JSON = WIRES["ticdc-canal-json"]
+by_ticdc = pytest.mark.parametrize("wire", JSON[:2], ids=[wire.format for wire in JSON[:2]])
 
 
-def test_text_in_canal_json_of_which_ticdc_has_replaced_bytes_is_none() -> None:
-    """As TiCDC's encoder writes the latin1 text E9 41 80 of a TiDB, which keeps any bytes there."""
-    first, second = with_text(CANAL_JSON, rb"\ufffdA\ufffd", "doc")
+@by_ticdc
+def test_text_of_which_ticdc_has_replaced_bytes_is_none(wire: Wire) -> None:
+    """As TiCDC's encoder writes the latin1 text E9 41 80 of a TiDB, which keeps any bytes there: in Open
+    Protocol that of the classic architecture.
+    """
+    first, second = with_text(wire, rb"\ufffdA\ufffd", "doc")
 
     assert isinstance(first, RowChange) and isinstance(second, RowChange)
     assert first.after == {"id": 1, "code": "a", "doc": {"base64": base64_text("\ufffdA\ufffd".encode())}}
-    assert first.encoding == "ticdc-canal-json"
+    assert first.encoding == wire.format
     assert second.after == {"id": 2, "code": "b", "doc": "{}"}
 
 
+@by_ticdc
 @pytest.mark.parametrize(
     ("sent", "text"), [("\ufffd".encode(), "\ufffd"), (rb"\\ufffd", r"\ufffd"), (rb"\\\\ufffd", r"\\ufffd")]
 )
-def test_the_character_u_fffd_and_its_escape_as_text_are_text_in_canal_json(sent: bytes, text: str) -> None:
-    assert change_of(with_text(CANAL_JSON, sent, "doc")[0]).after == {"id": 1, "code": "a", "doc": text}
+def test_the_character_u_fffd_and_its_escape_as_text_are_text_of_ticdc(
+    wire: Wire, sent: bytes, text: str
+) -> None:
+    assert change_of(with_text(wire, sent, "doc")[0]).after == {"id": 1, "code": "a", "doc": text}
 
 
-def test_a_key_of_which_bytes_were_replaced_is_a_dead_letter_of_its_row() -> None:
-    first, second = with_text(CANAL_JSON, rb"\ufffd")
+@by_ticdc
+def test_a_key_of_which_bytes_were_replaced_is_a_dead_letter_of_its_row(wire: Wire) -> None:
+    first, second = with_text(wire, rb"\ufffd")
 
     assert letter_of(first).message == "key: expected text, got bytes that are none"
     assert isinstance(second, RowChange)
@@ -277,3 +285,24 @@ def test_a_statement_with_the_escape_is_read_as_it_is() -> None:
     (event,) = decode_message("ticdc-canal-json", Message("t", 0, 0, None, value), {})
 
     assert isinstance(event, SchemaChange) and event.ddl == "\ufffd"
+
+
+def test_a_statement_of_open_protocol_with_the_escape_is_read_as_it_is() -> None:
+    key, value = framed([dumps({"ts": TS, "scm": "d", "tbl": "t", "t": 2})], [rb'{"q":"\ufffd","t":3}'])
+
+    (event,) = decode_message("ticdc-open", Message("t", 0, 0, key, value), {})
+
+    assert isinstance(event, SchemaChange) and event.ddl == "\ufffd"
+
+
+def test_text_that_is_none_beside_a_binary_key_is_none_in_either_reading() -> None:
+    """A NOT NULL text has no flags, as columns whose flags are lost: beside such a key both readings are
+    told, of which this has neither.
+    """
+    id, text = {"t": 254, "h": True, "f": 11, "v": "k"}, {"t": 254, "f": 0, "v": LETTERS}
+    key = dumps({"ts": TS, "scm": "d", "tbl": "t", "t": 1})
+    value = dumps({"u": {"id": id, "c": text}}).replace(LETTERS.encode(), b"\xff")
+
+    (event,) = decode_message("ticdc-open", Message("t", 0, 0, *framed([key], [value])), {})
+
+    assert change_of(event).after == {"id": "aw==", "c": {"base64": "/w=="}}

@@ -17,7 +17,6 @@ a delete. ENUM and SET are index and mask: such rows' `encoding` is "ticdc-canal
 """
 
 import functools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -39,7 +38,7 @@ from lakehouse.events import (
     Watermark,
 )
 from lakehouse.formats.canal.values import Convert, Reading, image, reading
-from lakehouse.formats.invalid_text import MARK, decode_again
+from lakehouse.formats.invalid_text import MARK, decode_again, with_lost_text
 from lakehouse.formats.wire_json import read_json
 from lakehouse.values.scalars import base64_text
 
@@ -76,16 +75,13 @@ _NO_EXTENSION = _Extension()
 _MESSAGE = msgspec.json.Decoder(_Message)
 _SQL_TYPES = msgspec.json.Decoder(dict[str, int] | None)
 _CHAR, _VARCHAR = 1, 12  # of JDBC; since 5.4 a BINARY is a BLOB there
-# Go's writers of JSON escape U+FFFD only where it stands for a byte that is no UTF-8; itself it is raw.
-_LOST = re.compile(rb"(?<!\\)((?:\\\\)*)\\ufffd")
-_NO_TEXT = rb"\1\\udcef\\udcbf\\udcbd"  # the bytes of U+FFFD, as invalid_text reads bytes that are no text
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message. Text that lost bytes on its way is no text."""
     value = message.value or b""
     if rb"\ufffd" in value and _loses_text(read_json(_MESSAGE, value, "message")):
-        copy = msgspec.structs.replace(message, value=_LOST.sub(_NO_TEXT, value))
+        copy = msgspec.structs.replace(message, value=with_lost_text(value))
         if events := decode_again(_decode, copy, options, "ticdc-canal-json"):
             yield from events
             return

@@ -4,7 +4,7 @@ row.
     column  {"t": MySQL type code, "h"?: handle key, "f": flags, "v": value}
 
 What depends on the columns' types alone is computed once for rows of the same columns, an `ImagePlan`. The
-oldest producers send no `f`: whether a text is binary is then left to the table's schema.
+oldest producers, to 4.0.4, send no `f`: whether a text is binary is then left to the table's schema.
 """
 
 import functools
@@ -17,6 +17,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
+from lakehouse.formats.invalid_text import MARK
 from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 
 _BINARY, _UNSIGNED = 1, 128
@@ -95,6 +96,8 @@ def _plan(
     }
     # not by their flags: the new architecture keeps those of before a statement that it does not send
     handle = [name for name, (_, _, marked) in zip(names, kinds, strict=True) if marked]
+    if legacy:
+        families |= {name: "legacy key" for name in handle if families[name] == "legacy text"}
     if reading.is_loose:
         families = {
             name: "loose text" if family == "base64 text" and name not in handle else family
@@ -231,7 +234,7 @@ def _read_defaults(image: Image, plan: ImagePlan) -> None:
 
 _DEFAULTS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), integer),
-    "bit": bit_bytes,
+    "bit": lambda text: text if text.startswith(MARK) else bit_bytes(text),
 }
 _WORDS = {
     1: "tinyint",
@@ -294,8 +297,8 @@ def _type(code: int, flags: int, legacy: bool) -> str:
 def _family(code: int, flags: int, legacy: bool) -> str:
     if code in (15, 253, 254) and flags & _BINARY:
         return "quoted"
-    if legacy and code in (15, 253):
-        return "base64 text"
+    if legacy and code in (15, 253, 254):
+        return "legacy text"
     if code in (249, 250, 251, 252) and (legacy or flags & _BINARY):
         return "base64"
     return _FAMILIES.get(code, "text")
@@ -336,6 +339,24 @@ def _loose_text(text: str) -> str | dict[str, str]:
         return {"base64": text}
 
 
+def _legacy_text(text: str) -> str | dict[str, str]:
+    """4.0.0 to 4.0.4 send a text as it is, what came before them as base64. Nothing else tells which it is:
+    the end of one or a value that only one of them can be does, and others are told as both.
+    """
+    try:
+        read = base64_bytes(text).decode()
+    except ValueError:
+        return text
+    return read if text.endswith("=") or not text else {"text": text, "base64": text}
+
+
+def _legacy_key(text: str) -> str:
+    read = _legacy_text(text)
+    if isinstance(read, dict):
+        raise ValueError("a key that may be either")
+    return read
+
+
 def _unflagged_text(text: str) -> str | dict[str, str]:
     """A CHAR or, in Go's quotes, a BINARY: the same text but for a backslash in it."""
     try:
@@ -344,12 +365,12 @@ def _unflagged_text(text: str) -> str | dict[str, str]:
         return text
 
 
-def _told_text(text: str) -> dict[str, str]:
+def _told_text(text: str) -> str | dict[str, str]:
     """Both readings, where it has two."""
     try:
         return {"text": text, "base64": base64_text(go_unquote(text))}
     except ValueError:
-        return {"text": text}
+        return text if text.startswith(MARK) else {"text": text}
 
 
 def _told_base64(text: str) -> dict[str, str]:
@@ -374,6 +395,8 @@ _CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
     "base64": lambda _: _checked_base64,
     "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
     "loose text": lambda _: _loose_text,
+    "legacy text": lambda _: _legacy_text,
+    "legacy key": lambda _: _legacy_key,
     "unflagged text": lambda _: _unflagged_text,
     "told text": lambda _: _told_text,
     "told base64": lambda _: _told_base64,

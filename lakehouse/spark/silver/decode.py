@@ -108,7 +108,7 @@ def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
 
 def _values(column: pa.Array) -> list[Any]:
     """A column's values; what is NULL in all rows is quicker repeated than read."""
-    return [None] * len(column) if column.null_count == len(column) else column.to_pylist()  # type: ignore[no-any-return]
+    return [None] * len(column) if column.null_count == len(column) else column.to_pylist()
 
 
 def records_of(batches: Iterable[pa.RecordBatch], epochs: Epochs, cut: list[Shortfall]) -> Iterator[Message]:

@@ -127,6 +127,14 @@ def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(
     assert update.after == {"id": 1, "c": 1}
 
 
+def test_a_default_of_a_bit_that_lost_bytes_on_its_way_is_none() -> None:
+    new, old = ({"id": ID, "c": {"t": 16, "f": 129, "v": value}} for value in (1, "PLACE"))
+
+    update = row(dumps({"u": new, "p": old}).replace(b"PLACE", rb"\ufffd"))
+
+    assert (update.before, update.after) == ({"id": 1, "c": {"base64": "77+9"}}, {"id": 1, "c": 1})
+
+
 def test_an_old_value_that_is_null_or_empty_and_not_told_which_is_not_made_up() -> None:
     """only-output-updated-columns of the new architecture 8.5.4 and 8.5.5: null for '' and zeros, and the
     flags that TiDB has.
@@ -341,6 +349,35 @@ def test_columns_without_flags_are_the_oldest_form_where_varchar_is_base64() -> 
 
     assert (event.after, event.encoding) == ({"id": 1, "val": "aa", "blob": "AP8="}, "ticdc-open-legacy")
     assert event.types == {"id": "int", "val": "varchar", "blob": ""}
+
+
+def test_texts_without_flags_are_those_of_the_releases_that_sent_them() -> None:
+    """4.0.0 to 4.0.4 send them as they are, what came before as base64: what may be either is none."""
+    create = "CREATE TABLE t (id INT KEY, c CHAR(9), v VARCHAR(9), b BINARY(2), w VARBINARY(9), e BLOB)"
+
+    def told(number: int, text: str, *binary: str) -> Message:
+        values = ((254, text), (15, text), *zip((254, 15), binary, strict=True), (252, "YWI="))
+        columns = {name: {"t": t, "v": v} for name, (t, v) in zip("cvbwe", values, strict=True)}
+        return message({"u": {"id": {"t": 3, "h": True, "v": number}, **columns}}, ts=TS + number)
+
+    texts = ("test", "ž€", "", "YWE=", "YWFh")
+    statement = message({"q": create, "t": 3}, t=2, ts=TS - 1)
+    silver = Memory("ticdc-open").add(
+        [statement, *[told(n, text, "a\0", "abc") for n, text in enumerate(texts)], told(5, "x", "", "abcd")]
+    )
+
+    rows = silver.tables(silver.reach)["d.t"]
+    assert [row["c"] for row in rows] == [row["v"] for row in rows] == ["test", "ž€", "", "aa", None, "x"]
+    assert [(row["b"], row["w"], row["e"]) for row in rows] == [("YQA=", "YWJj", "YWI=")] * 5 + [
+        ("AAA=", None, "YWI=")
+    ]
+
+
+def test_a_key_without_flags_that_may_be_text_or_base64_names_no_row() -> None:
+    plain, either = ({"k": {"t": 15, "h": True, "v": text}} for text in ("test", "YWFh"))
+
+    assert row({"d": plain}).key == ("test",)
+    assert letter({"d": either}).message == "column k: expected a varchar, got something else"
 
 
 def test_equal_rows_of_a_table_without_a_key_are_told_apart_by_their_handle() -> None:
