@@ -41,8 +41,8 @@ NO_RECORD = (
     "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
 )
 NOT_READ = (
-    "a later snapshot of the source was not seen to read rows to its end: changes from before it may not have "
-    "been sent"
+    "a later snapshot of the source was not seen to read rows to its end: changes from before it may not "
+    "have been sent"
 )
 _MISREAD = "the connector reads its text by another character set than the statements gave it"
 MISREAD = f"column {{}}: {_MISREAD}"
@@ -325,8 +325,8 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
 
 
 def _doubt_rows(lives: Lives, position: Position, records: Iterable[Record]) -> None:
-    """A full snapshot that takes schemas alone, or has not ended yet: a connector has begun anew at its place,
-    and what was changed between there and where it had come is in no message.
+    """A full snapshot that takes schemas alone, or has not ended yet: a connector has begun anew at its
+    place, and what was changed between there and where it had come is in no message.
     """
     if not any(one.kind == "snapshot" and dropped(one.ddl) in ("DATABASE", "SCHEMA") for one in records):
         return

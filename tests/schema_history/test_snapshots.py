@@ -176,8 +176,8 @@ def test_a_table_of_whose_rows_no_snapshot_is_whole_may_have_others_from_before_
 
 @pytest.mark.parametrize("rows", [[], ["first", "true"]])
 def test_a_later_snapshot_without_its_last_row_leaves_open_what_came_before_it(rows: list[str]) -> None:
-    """The connector begins anew with `snapshot.mode=no_data`, or without a row in any table, or dies: what was
-    changed until then is in no message.
+    """The connector begins anew with `snapshot.mode=no_data`, or without a row in any table, or dies: what
+    was changed until then is in no message.
     """
     feed = first_snapshot().drop("DATABASE", 900).table("a", 900).table("b", 900).table("c", 900)
     for key, marker in enumerate(rows):
