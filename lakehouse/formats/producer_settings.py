@@ -177,6 +177,11 @@ DEBEZIUM: Settings = {
     "snapshot.locking.mode": Setting(
         None, "none", "a snapshot may hold rows of after its place: without a key they are there twice"
     ),
+    "snapshot.fetch.size": Setting(
+        None,
+        "[1-9][0-9]*",
+        "(MySQL's connector) a TIME loses its sign and its fraction in a snapshot, and 00:00:00 is NULL",
+    ),
     "read.only": Setting(
         None, "true", "rows of an incremental snapshot are of a later time than the place that they have"
     ),
@@ -227,6 +232,12 @@ DEBEZIUM: Settings = {
         None,
         "drop|tombstone|delete-to-tombstone",
         "deletes of unwrapped rows are not seen, but by `add.headers`",
+    ),
+    "delete.handling.mode": Setting(
+        None,
+        "drop|none",
+        "before 2.5, where drop is the default: deletes of unwrapped rows are not sent, or by `add.headers` "
+        "alone",
     ),
     "skipped.operations": Setting(
         "t", "(.*,)?\\s*[cudt]\\s*(,.*)?", "changes of that kind (t: truncates) never arrive"

@@ -40,6 +40,10 @@ NO_RULES = Rules()
 NO_RECORD = (
     "a later full snapshot of the source has nothing of its database: it is gone, or not captured any more"
 )
+NOT_READ = (
+    "a later snapshot of the source was not seen to read rows to its end: changes from before it may not "
+    "have been sent"
+)
 _MISREAD = "the connector reads its text by another character set than the statements gave it"
 MISREAD = f"column {{}}: {_MISREAD}"
 OTHER_COLUMNS = "the connector reads its rows by other columns than the statements gave it"
@@ -129,6 +133,7 @@ def _apply_position(
     problems: list[tuple[Position, str]] = []
     if not is_snapshot:
         problems += _apply_at_once(contexts)
+        _doubt_rows(lives, position, (context.record for context in contexts))
     elif is_of_some_tables({dropped(context.record.ddl) for context in contexts}):
         problems += _apply_snapshot_of_some(contexts)
     else:
@@ -317,6 +322,17 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
     for name, lineage in lives.live.items():
         if name[0] not in databases and lineage.steps[-1].schema.columns:
             lineage.incomplete.append((position, NO_RECORD))
+
+
+def _doubt_rows(lives: Lives, position: Position, records: Iterable[Record]) -> None:
+    """A full snapshot that takes schemas alone, or has not ended yet: a connector has begun anew at its
+    place, and what was changed between there and where it had come is in no message.
+    """
+    if not any(one.kind == "snapshot" and dropped(one.ddl) in ("DATABASE", "SCHEMA") for one in records):
+        return
+    for lineage in lives.live.values():
+        if any(lives.has_rows_between(one.name, one.low, position) for one in lineage.intervals):
+            lineage.incomplete.append((position, NOT_READ))
 
 
 def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str]]:

@@ -752,6 +752,17 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
             "TIMESTAMPs are other times; change it at the producer, and say so under `upstream:`",
         ),
         (
+            "format: debezium\nrecording: a\ntables: auto\nupstream: {snapshot.fetch.size: 2000}\n",
+            "4:12: upstream.snapshot.fetch.size: (MySQL's connector) a TIME loses its sign and its fraction "
+            "in a snapshot, and 00:00:00 is NULL; change it at the producer, and say so under `upstream:`",
+        ),
+        (
+            "format: debezium\nrecording: a\ntables: auto\nupstream: {delete.handling.mode: drop}\n",
+            "4:12: upstream.delete.handling.mode: before 2.5, where drop is the default: deletes of "
+            "unwrapped rows are not sent, or by `add.headers` alone; change it at the producer, and say so "
+            "under `upstream:`",
+        ),
+        (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {skipped.operations: 'd, u'}\n",
             (
                 "4:12: upstream.skipped.operations: changes of that kind (t: truncates) never arrive; "

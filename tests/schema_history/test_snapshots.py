@@ -16,6 +16,7 @@ from lakehouse.fold.row_edits import LATER_ROWS, SENT_AGAIN, SENT_TWICE
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
+from lakehouse.schema_history.build import NOT_READ
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import NO_ROWS
 from tests.support.engine import Memory
@@ -171,6 +172,29 @@ def test_a_table_of_whose_rows_no_snapshot_is_whole_may_have_others_from_before_
     assert NO_ROWS.endswith("until `lakehouse snapshot` or `lakehouse import` reads them")
     assert [lineage.notes for lineage in lineages(feed)] == [[], []]
     assert [lineage.notes for lineage in lineages(first_snapshot())] == [[], []]
+
+
+@pytest.mark.parametrize("rows", [[], ["first", "true"]])
+def test_a_later_snapshot_without_its_last_row_leaves_open_what_came_before_it(rows: list[str]) -> None:
+    """The connector begins anew with `snapshot.mode=no_data`, or without a row in any table, or dies: what
+    was changed until then is in no message.
+    """
+    feed = first_snapshot().drop("DATABASE", 900).table("a", 900).table("b", 900).table("c", 900)
+    for key, marker in enumerate(rows):
+        feed.row("a", "r", 900, key, 1, marker)
+    begun = {one.name_at((0, 1, 950, 0, 0, 0)): one.incomplete for one in lineages(feed)}
+    feed.drop("DATABASE", 990).table("a", 990).table("b", 990).row("a", "r", 990, 5, 50, "last")
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+    mended = memory.lineages().live(memory.reach)
+
+    since = [((0, 1, 900, 0, 0, 0), NOT_READ)]
+    assert begun == {("d", "a"): since, ("d", "b"): since, ("d", "c"): []}
+    assert {one.incomplete_at(memory.reach) for one in mended.values()} == {None}
+
+
+def test_a_first_snapshot_of_schemas_alone_leaves_nothing_open() -> None:
+    feed = Feed().drop("DATABASE", 100).table("a", 100).row("a", "c", 150, 1, 10)
+    assert [one.incomplete for one in lineages(feed)] == [[]]
 
 
 def test_an_aborted_snapshot_is_void_once_another_has_begun_and_its_complete_one_stands() -> None:

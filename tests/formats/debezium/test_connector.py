@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
-from lakehouse.fold.row_edits import NO_DELETES, SENT_AGAIN
+from lakehouse.fold.row_edits import NO_DELETES, ROUNDED_KEY, SENT_AGAIN
 from lakehouse.formats import decode_message
 from lakehouse.formats.debezium.connector import decode
 from lakehouse.formats.debezium.records import transaction_end
@@ -342,6 +342,28 @@ def test_rows_of_an_incremental_snapshot_may_be_there_where_no_key_tells(key: st
 
     assert memory.tables(memory.reach) == {"d.t": [{"id": 1}] * (1 if key else 2)}
     assert memory.problems == problems
+
+
+@pytest.mark.parametrize(("short", "whole", "problems"), [(1.1, 1.1000001, {ROUNDED_KEY}), (0.0, 0.0, None)])
+def test_a_float_in_the_key_may_be_another_in_the_stream_than_in_the_snapshot(
+    short: float, whole: float, problems: object
+) -> None:
+    shown = [("k", "FLOAT"), ("a", "INT")]
+    columns = [{"name": name, "typeName": word, "optional": name == "a"} for name, word in shown]
+    table = {"columns": columns, "primaryKeyColumnNames": ["k"]}
+    place = {"pos": 100, "row": 0, "snapshot": "last", "server_id": 0}
+    change = {"type": "CREATE", "id": '"d"."t"', "table": table}
+    ddl = "CREATE TABLE t (k FLOAT PRIMARY KEY, a INT)"
+    sent = [
+        message({"source": SOURCE | place, "databaseName": "d", "ddl": ddl, "tableChanges": [change]}),
+        message(row("r", None, {"k": short, "a": 1}, **place), {"k": short}),
+        message(row("u", {"k": whole, "a": 1}, {"k": whole, "a": 2}), {"k": whole}),
+    ]
+
+    memory = Memory("debezium", tidb=False).add(sent)
+
+    assert len(memory.tables(memory.reach)["d.t"]) == (2 if problems else 1)
+    assert memory.problems.get("d.t") == problems
 
 
 def test_an_unwrapped_row_s_transaction_is_told_and_no_column() -> None:
