@@ -265,4 +265,12 @@ TENCENT_DTS: Settings = {
     "ProcessXA": Setting(
         None, "false", "XA transactions are not handled: what is sent of their rows is not documented"
     ),
+    "binlog_transaction_compression": Setting(
+        None, "on|1|true", "all rows of a transaction may have one place, and of equal rows one is kept"
+    ),
+    "binlog_legacy_event_pos": Setting(
+        None,
+        "off|0|false",
+        "(MariaDB 11.4, where it is the default) rows have no place, and are dead letters",
+    ),
 }

@@ -441,6 +441,14 @@ def test_a_row_that_cannot_be_read_leaves_the_rows_beside_it_alone() -> None:
             "Header: expected a binlog file name that ends in a number, and a position, got another",
         ),
         (
+            dml(pb.INSERT, COLUMNS, ([], [NIL, NIL]), position=0),
+            "Header: expected a binlog file name that ends in a number, and a position, got another",
+        ),
+        (
+            pb.Entry(header=header(pb.DDL, position=0)),
+            "Header: expected a binlog file name that ends in a number, and a position, got another",
+        ),
+        (
             pb.Entry(header=header(pb.CHECKPOINT, position=2**63)),
             "Header: expected a binlog file name that ends in a number, and a position, got another",
         ),
