@@ -42,7 +42,8 @@ class Rules:
     """The policies by table name, the decisions by (position, text) of the statement, and the tables whose
     log goes on when they are dropped and created again. `charset`: the server's default, where it is said.
     `mixes_names`: the producer may mix up columns that exchange their names; `hides_sessions`: a statement's
-    message may have another database than its session. `server`: whose rules hold.
+    message may have another database than its session; `tells_all`: statements come of tables too whose rows
+    the producer leaves out. `server`: whose rules hold.
     """
 
     policies: Mapping[Name, Policy] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Rules:
     charset: str | None = None
     mixes_names: bool = False
     hides_sessions: bool = False
+    tells_all: bool = False
     server: str = "mysql"
 
     def decision(self, position: Position, ddl: str | None) -> Decision | None:

@@ -263,3 +263,25 @@ DEBEZIUM: Settings = {
     "binlog_transaction_compression": Setting(None, "on|1", _ONE_PLACE),
     "binlog_legacy_event_pos": Setting(None, "off|0|false", _ONE_PLACE),
 }
+TENCENT_DTS: Settings = {
+    "SubscribeMode": Setting(
+        None, "dml|ddl", "no statements are sent, and tables that were emptied or dropped stay; or no rows"
+    ),
+    "SubscribeObjects": Setting(
+        None,
+        ".+",
+        "statements come of all tables: those that it leaves out are taken for empty ones, and one that a "
+        "RENAME takes out of it goes on without its changes",
+    ),
+    "ProcessXA": Setting(
+        None, "false", "XA transactions are not handled: what is sent of their rows is not documented"
+    ),
+    "binlog_transaction_compression": Setting(
+        None, "on|1|true", "all rows of a transaction may have one place, and of equal rows one is kept"
+    ),
+    "binlog_legacy_event_pos": Setting(
+        None,
+        "off|0|false",
+        "(MariaDB 11.4, where it is the default) rows have no place, and are dead letters",
+    ),
+}

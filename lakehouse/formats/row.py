@@ -206,6 +206,7 @@ class Format(NamedTuple):
                                 wrong ones
         hides_sessions          a statement's message has the database of a table that it names, and not the
                                 session's
+        tells_all               statements come of tables too whose rows the producer leaves out
         sends_row_ids           rows of tables without a key may have a row id
         tells_inserts           an insert is never an update, by any release and setting (docs/continuity.md)
         counts_partitions       each partition has watermarks of its own, so that their number matters
@@ -244,6 +245,7 @@ class Format(NamedTuple):
     tells_servers: bool = False
     mixes_names: bool = False
     hides_sessions: bool = False
+    tells_all: bool = False
     sends_row_ids: bool = False
     tells_inserts: bool = False
     counts_partitions: bool = False

@@ -117,7 +117,7 @@ def _digest(
     records: Iterable[Record], rules: Rules, snapshots: Sequence[Position], flags: tuple[bool, bool]
 ) -> bytes:
     said = rules.policies, rules.decisions, sorted(rules.logs), rules.charset
-    of_format = rules.mixes_names, rules.hides_sessions, rules.server
+    of_format = rules.mixes_names, rules.hides_sessions, rules.tells_all, rules.server
     digest = hashlib.blake2b(
         repr((said, of_format, list(snapshots), flags)).encode(errors="backslashreplace")
     )

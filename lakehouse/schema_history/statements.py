@@ -313,7 +313,7 @@ def _rename(context: Context, old: Name, new: Name) -> None:
     if old == new:
         return
     if context.proceeds(lineage, "rename_table"):
-        lives.rename(old, new, position, tells_all=lives.virtual and bool(context.record.columns))
+        lives.rename(old, new, position, tells_all=context.rules.tells_all)
         return
     lineage.gone = position
     lives.drop(new, position)

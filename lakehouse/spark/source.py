@@ -94,6 +94,7 @@ def said_in(settings: SourceSettings) -> Said:
         charset=upstream.charset,
         mixes_names=upstream.mixes_names,
         hides_sessions=upstream.hides_sessions,
+        tells_all=FORMATS[settings.format].tells_all,
         server=upstream.server,
     )
     return Said(rules, settings.keys, settings.virtual)

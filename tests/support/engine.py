@@ -250,6 +250,7 @@ class Memory:
             charset=told.charset,
             mixes_names=told.mixes_names,
             hides_sessions=told.hides_sessions,
+            tells_all=FORMATS[self.format].tells_all,
             server=told.server,
         )
 

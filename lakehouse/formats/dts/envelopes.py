@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
+from lakehouse.errors import DecodeError
 from lakehouse.events import Message
+from lakehouse.formats.binlog import file_number
 from lakehouse.formats.proto import subscribe_pb2 as pb
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
 from lakehouse.formats.row import Note
@@ -30,6 +32,8 @@ from lakehouse.formats.row import Note
 _REMEMBERED = 1024
 # version 1, total 1, and its data: most envelopes are whole, and are told without being read
 _WHOLE = b"\x08\x01\x10\x01\x22"
+# kinds of entries that are sent in the binlog's order
+_EVENTS = frozenset({pb.BEGIN, pb.COMMIT, pb.DML, pb.DDL, pb.ROLLBACK})
 
 
 @dataclass(slots=True)
@@ -118,12 +122,12 @@ def _add(stream: _Stream, message: Message, envelope: Envelope) -> Iterator[Mess
 
 
 def _abandon(stream: _Stream, message: Message | None = None) -> Iterator[Note]:
-    """The parts under way can't be completed by what comes; they are no loss where `message` begins the same
-    Entries again.
+    """The parts under way can't be completed by what comes; they are no loss where all that they tell is sent
+    again from `message` on.
     """
     if stream.parts:
-        if message is not None and message.value == stream.parts[0].value:
-            yield Note("duplicate", tuple(stream.parts), "the same parts are sent again from the first one")
+        if message is not None and _goes_back(message, stream.parts[0]):
+            yield Note("duplicate", tuple(stream.parts), "what they tell is sent again from its beginning")
         else:
             yield Note(
                 "dead",
@@ -131,6 +135,47 @@ def _abandon(stream: _Stream, message: Message | None = None) -> Iterator[Note]:
                 f"{len(stream.parts)} of {stream.total} parts: the next part is missing",
             )
         _clear(stream)
+
+
+def _goes_back(message: Message, first: Message) -> bool:
+    """Whether a record begins the Entries whose `first` part this is once more, or one that stands before it
+    in the same server's binlog: a restarted task, which cuts Entries and parts anew. A CHECKPOINT proves
+    nothing, and neither do rows at the same place: more than one event may have it.
+    """
+    if message.value == first.value:
+        return True
+    again, before = _first_header(message), _first_header(first)
+    if again is None or before is None or _server(again) != _server(before):
+        return False
+    place, was = ((file_number(each.fileName), each.position) for each in (again, before))
+    return place < was or (place == was and again.messageType != pb.DML)
+
+
+def _server(header: pb.Header) -> tuple[int, str]:
+    return header.serverId, header.fileName.rpartition(".")[0]
+
+
+def _first_header(message: Message) -> pb.Header | None:
+    """The header of the first entry of an Entries whose first part this is, where it has an event's place."""
+    envelope = _envelope(message)
+    if envelope is None or envelope.index:
+        return None
+    try:
+        header = pb.Header.FromString(_first_field(_first_field(envelope.data)))
+        file_number(header.fileName)
+    except (ProtobufError, DecodeError):
+        return None
+    return header if header.position and header.messageType in _EVENTS else None
+
+
+def _first_field(data: bytes) -> bytes:
+    """The bytes of a message's field 1, which stands first; its end may be cut off."""
+    size = 0
+    for place, byte in enumerate(data[1:6] if data.startswith(b"\x0a") else b""):
+        size |= (byte & 127) << 7 * place
+        if byte < 128:
+            return data[place + 2 : place + 2 + size]
+    return b""
 
 
 def _clear(stream: _Stream) -> None:

@@ -164,12 +164,12 @@ def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int
 
 def _watermark(header: pb.Header, event: pb.CheckpointEvent, epoch: int, index: int) -> Watermark:
     """A checkpoint covers the changes up to and at its position, since a position is the end of an event."""
-    place = (event.fileName, event.position) if event.fileName else (header.fileName, header.position)
-    return Watermark(_position(epoch, *place, _LAST_ROW, 1), None, index)
+    file, offset = (event.fileName, event.position) if event.fileName else (header.fileName, header.position)
+    return Watermark(_position(epoch, file, max(offset, 1), _LAST_ROW, half=1), None, index)
 
 
 def _position(epoch: int, file: str, offset: int, row: int, half: int) -> Position:
-    if offset >= 2**63:
+    if not 0 < offset < 2**63:  # MariaDB's events have 0 under binlog_legacy_event_pos=OFF
         raise DecodeError("position", _NO_PLACE)
     return (epoch, _file_number(file), offset, STREAMED, row, half)
 

@@ -281,6 +281,44 @@ def test_a_restarted_task_sends_the_parts_again_from_the_first() -> None:
     assert outcome([*broken, *again]) == [("duplicate", 2), ("whole", b"\x0aabcdef")]
 
 
+def sent_at(
+    position: int, seq: int, ps: int, count: int, kind: pb.MessageType = pb.BEGIN, **of: Any
+) -> list[Message]:
+    """An Entries in parts, of which a later run of the task has other numbers."""
+    entry = pb.Entry(header=header(kind, position=position, seqId=seq, **of))
+    row: tuple[list[pb.Data], list[pb.Data]] = ([], [number(1), text("x" * 900)])
+    data = entries(entry, dml(pb.INSERT, COLUMNS, row, position=position + 10)).value
+    return parts(data or b"", count, ps)
+
+
+@pytest.mark.parametrize(
+    ("again", "kind"),
+    [
+        (sent_at(500, seq=3, ps=1, count=1), "duplicate"),
+        (sent_at(900, seq=3, ps=4, count=3), "duplicate"),
+        (sent_at(900, seq=3, ps=52, count=1), "duplicate"),
+        (sent_at(9000, seq=3, ps=52, count=1, fileName="mysql-bin.000004"), "duplicate"),
+        (sent_at(900, seq=3, ps=1, count=1, kind=pb.DML), "dead"),
+        (sent_at(901, seq=3, ps=1, count=1), "dead"),
+        (sent_at(500, seq=3, ps=1, count=1, kind=pb.CHECKPOINT), "dead"),
+        (sent_at(500, seq=3, ps=1, count=1, serverId=8), "dead"),
+        (sent_at(500, seq=3, ps=1, count=1, fileName="other-bin.000005"), "dead"),
+        (sent_at(500, seq=3, ps=1, count=1, fileName=""), "dead"),
+        (parts(b"", 1, 1), "dead"),
+    ],
+)
+def test_parts_that_a_restarted_task_sends_again_from_an_earlier_place_are_no_loss(
+    again: list[Message], kind: str
+) -> None:
+    """It has new numbers, so that the bytes are others, and where it cuts too."""
+    whole = sent_at(900, seq=70, ps=50, count=4)
+
+    found = outcome([*whole[:2], *again])
+
+    assert [one for one, _ in found] == [kind, "whole"]
+    assert found[0] == (kind, 2)
+
+
 def test_a_lower_sequence_number_with_other_bytes_is_no_duplicate() -> None:
     one, two = parts(b"\x0aab", 1, 9), parts(b"\x0acd", 1, 4)
     assert outcome([*one, *two, *one]) == [("whole", b"\x0aab"), ("whole", b"\x0acd"), ("duplicate", 1)]
@@ -438,6 +476,14 @@ def test_a_row_that_cannot_be_read_leaves_the_rows_beside_it_alone() -> None:
         (dml(pb.INSERT, COLUMNS, ([], [])), "a row of op insert: expected its image, got none"),
         (
             dml(pb.INSERT, COLUMNS, ([], []), fileName="binlog"),
+            "Header: expected a binlog file name that ends in a number, and a position, got another",
+        ),
+        (
+            dml(pb.INSERT, COLUMNS, ([], [NIL, NIL]), position=0),
+            "Header: expected a binlog file name that ends in a number, and a position, got another",
+        ),
+        (
+            pb.Entry(header=header(pb.DDL, position=0)),
             "Header: expected a binlog file name that ends in a number, and a position, got another",
         ),
         (
