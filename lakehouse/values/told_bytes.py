@@ -53,14 +53,18 @@ def _text_of_base64(value: Any) -> Any:
 
 
 def read_legacy_binary(column_type: ColumnType, _: Modes) -> Rule | None:
-    """There BINARY and VARBINARY are text, whose bytes they are. What is base64 as well may be either."""
+    """There BINARY and VARBINARY are text, whose bytes they are, and base64 before 4.0.0. What may be base64
+    and has not the end of one may be either.
+    """
     return _binary_of_text if column_type.base in ("binary", "varbinary") else None
 
 
 def _binary_of_text(value: Any) -> Any:
     if type(value) is not str or not value:
         return value
-    return base64_text(value.encode()) if bytes_of(value) is None else {"text": value, "base64": value}
+    if bytes_of(value) is None:
+        return base64_text(value.encode())
+    return value if value.endswith("=") else {"text": value, "base64": value}
 
 
 def read_told_text(column_type: ColumnType, _: Modes) -> Rule:

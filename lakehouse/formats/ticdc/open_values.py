@@ -340,14 +340,19 @@ def _loose_text(text: str) -> str | dict[str, str]:
 
 
 def _legacy_text(text: str) -> str | dict[str, str]:
-    """4.0.0 to 4.0.4 send a text as it is, what came before them as base64. Nothing else tells which it is:
-    the end of one or a value that only one of them can be does, and others are told as both.
+    """4.0.0 to 4.0.4 send a text as it is, what came before them as base64, which the specification's log
+    has. What is no base64 of text is itself; of one without an end of base64, in which nobody writes (there
+    are control characters), nothing tells which it is.
     """
     try:
         read = base64_bytes(text).decode()
     except ValueError:
         return text
-    return read if text.endswith("=") or not text else {"text": text, "base64": text}
+    is_told = text.endswith("=") or _CONTROL.search(read) is None
+    return read if is_told else {"text": text, "base64": text}
+
+
+_CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def _legacy_key(text: str) -> str:
