@@ -17,6 +17,8 @@ from lakehouse.spark.commit_files import UNREADABLE, file_count, live_files
 
 # of a table of more files only Delta tells the few that are read: it keeps what it knows of them
 MOST_FILES = 2_000
+# so many rows are read at once that they have about so many bytes, whatever is asked for
+_AT_ONCE = 64 * 1024 * 1024
 
 
 class TableFile(NamedTuple):
@@ -76,21 +78,35 @@ def footers(table: Path, names: Iterable[str], columns: Sequence[str]) -> list[F
 
 def _footer(table: Path, name: str, columns: Sequence[str]) -> Footer | None:
     told = pq.read_metadata(table / name)
-    groups = map(told.row_group, range(told.num_row_groups))
-    parts = [part for group in groups for part in map(group.column, range(group.num_columns))]
     held = {told.schema.column(number).path.split(".")[0] for number in range(told.num_columns)}
-    mine = (part for part in parts if part.path_in_schema.split(".")[0] in columns)
-    size = sum(part.total_uncompressed_size for part in mine)
+    size = sum(_bytes_of(told.row_group(number), columns) for number in range(told.num_row_groups))
     return Footer(name, told.num_rows, size) if held.issuperset(columns) else None
 
 
 def read_batches(table: Path, names: Iterable[str], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of files, so many at a time, as these columns."""
+    """The rows of files, so many at a time, as these columns; fewer where they are large: beside the rows
+    that a caller wants a file may have others, of any size.
+    """
     for name in names:
         with pq.ParquetFile(table / name) as file:
-            for batch in file.iter_batches(rows, columns=schema.names, use_threads=False):
-                columns = [_as(batch.column(field.name), field.type) for field in schema]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            for number in range(file.num_row_groups):
+                few = _few_rows(file.metadata.row_group(number), schema.names, rows)
+                for batch in file.iter_batches(
+                    few, row_groups=[number], columns=schema.names, use_threads=False
+                ):
+                    columns = [_as(batch.column(field.name), field.type) for field in schema]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _few_rows(group: pq.RowGroupMetaData, columns: Sequence[str], rows: int) -> int:
+    """How many rows of a group are read at once."""
+    return max(1, min(rows, _AT_ONCE * group.num_rows // max(1, _bytes_of(group, columns))))
+
+
+def _bytes_of(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
+    """About how many bytes some columns of a group have in memory."""
+    parts = map(group.column, range(group.num_columns))
+    return sum(part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] in columns)
 
 
 def _as(column: pa.Array, type_: pa.DataType) -> pa.Array:
