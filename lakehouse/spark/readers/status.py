@@ -91,21 +91,17 @@ def run_line(run: Run) -> dict[str, Any]:
     }
 
 
-def failed_runs(log: OpsLog) -> list[dict[str, Any]]:
+def failed_runs(log: OpsLog) -> dict[str, Any]:
     """The runs that failed and whose layers have not run since, newest first."""
-    return [run_line(run) for run in standing_failures(log.newest_first(Run), ("bronze", "silver", "gold"))]
+    failed = standing_failures(log.newest_first(Run), ("bronze", "silver", "gold"))
+    return {"failed_runs": [run_line(run) for run in failed]}
 
 
 def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | None) -> dict[str, Any]:
     log = OpsLog(spark, lake, name).load()
     done, manifest = log.last(Done), log.last(Manifest)
     if done is None:
-        return {
-            "source": name,
-            "state": "nothing has run yet",
-            "failed_runs": failed_runs(log),
-            **lag(source, log),
-        }
+        return {"source": name, "state": "nothing has run yet", **failed_runs(log), **lag(source, log)}
     partitions, again = partition_lives(done, log)
     marks = partition_watermarks(done)
     position, holder = source_watermark(done, log)
@@ -116,7 +112,6 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "source": name,
         "last_silver_batch": done.batch,
         "last_run": moment(log.records[-1].at),
-        "failed_runs": failed_runs(log),
         "watermark": list(position) if position != MIN_POSITION else None,
         "held_by": f"{holder[0]}/{holder[1]}" if holder and holder[1] != WHOLE_SOURCE else None,
         "no_watermark_seen": [
@@ -137,6 +132,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "problems": list(manifest.problems) if manifest else [],
         "tables": [table_status(entry) for entry in tables],
         **verified(log, {entry.name for entry in tables}),
+        **failed_runs(log),
         **lag(source, log),
     }
 
