@@ -5,8 +5,8 @@ written here.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from lakehouse.config.options import known_option
 from lakehouse.discovery.survey import Survey, TableSample
@@ -19,8 +19,7 @@ WIDTH = 110
 @dataclass(frozen=True, slots=True)
 class InputSample:
     """A sampled input. `name` is the source's, unless another is given; `place` names the input in a
-    sentence, `lines` in YAML; `whole`: the sample is all of it; `questions` are comment lines that the input
-    leaves open.
+    sentence, `lines` in YAML, with questions that the input leaves open; `whole`: the sample is all of it.
     """
 
     name: str
@@ -28,7 +27,6 @@ class InputSample:
     lines: list[str]
     survey: Survey
     whole: bool
-    questions: list[str] = field(default_factory=list)
 
 
 def source_text(sample: InputSample) -> str:
@@ -46,11 +44,9 @@ def source_text(sample: InputSample) -> str:
         "# Every option: `lakehouse schema json source`. What no message shows is asked for below.",
         f"format: {survey.format}",
         *sample.lines,
-        *sample.questions,
+        *_option_questions(survey, sample.lines),
         *_zone_question(survey),
-        *_server_question(survey),
         *_claim_check_question(survey),
-        *_untyped_question(survey),
         *_upstream_question(survey),
         (
             "# auto: gold holds every table it meets, as its YAML says; configured: only those with a "
@@ -75,15 +71,27 @@ def _zone_question(survey: Survey) -> Iterator[str]:
     yield "# time_zone: UTC"
 
 
-def _server_question(survey: Survey) -> Iterator[str]:
+def _option_questions(survey: Survey, above: Sequence[str]) -> Iterator[str]:
+    """The questions for options, answered in one mapping: below the options that messages show, if they show
+    some.
+    """
+    asked = [*_server_question(survey), *_untyped_question(survey)]
+    for question, _ in asked:
+        yield from question_lines(question)
+    if asked and "options:" not in above:
+        yield "# options:"
+    for _, answers in asked:
+        yield from (f"#   {name}: {value}" for name, value in answers.items())
+
+
+def _server_question(survey: Survey) -> Iterator[tuple[str, dict[str, str]]]:
     """The question for the kind of server, unless messages show it: then it is among the options."""
     if FORMATS[survey.format].producer.server is None and len(survey.servers) != 1:
-        yield from question_lines(
+        yield (
             "Is the server a MySQL or a MariaDB, and of which version? No message says it; without it, "
-            "values are converted by MySQL's rules."
+            "values are converted by MySQL's rules.",
+            {"server": "mysql"},
         )
-        yield "# options:"
-        yield "#   server: mysql"
 
 
 def _claim_check_question(survey: Survey) -> Iterator[str]:
@@ -95,16 +103,18 @@ def _claim_check_question(survey: Survey) -> Iterator[str]:
         yield "# claim_check: /path/or/url"
 
 
-def _untyped_question(survey: Survey) -> Iterator[str]:
+def _untyped_question(survey: Survey) -> Iterator[tuple[str, dict[str, str]]]:
+    """The question for the connector's modes, where no message shows a column's type."""
     row = FORMATS[survey.format]
     untyped = any(not any(table.columns.values()) for table in survey.tables.values())
     known = {"server", *survey.options}
-    modes = {name: option for name, option in row.options.items() if name not in known}
+    modes = {
+        (option.spelled or (name,))[0]: option.default
+        for name, option in row.options.items()
+        if name not in known
+    }
     if row.untyped_question and untyped and modes:
-        yield from question_lines(row.untyped_question)
-        yield "# options:"
-        for name, option in modes.items():
-            yield f"#   {(option.spelled or (name,))[0]}: {option.default}"
+        yield row.untyped_question, modes
 
 
 def _upstream_question(survey: Survey) -> Iterator[str]:

@@ -49,7 +49,7 @@ def sample_topic(
         messages,
         format=format,
         whole=len(messages) >= number,
-        questions=_empty_partitions_question(topics),
+        empty=_empty_partitions(topics),
     )
 
 
@@ -108,14 +108,18 @@ def _kafka_lines(servers: str, topic: str, options: Mapping[str, str], is_patter
     return lines
 
 
-def _empty_partitions_question(topics: Sequence[Topic]) -> list[str]:
-    empty = [
+def _empty_partitions(topics: Sequence[Topic]) -> list[str]:
+    return [
         f"{topic.name}/{number}"
         for topic in topics
         for number, (first, end) in topic.offsets.items()
         if first == end
     ]
-    if not empty:
+
+
+def _partitions_question(format: str, empty: Sequence[str]) -> list[str]:
+    """The question for empty partitions, in a format whose watermark waits for each of them."""
+    if not empty or not FORMATS[format].counts_partitions:
         return []
     partitions = f"{', '.join(empty[:8])}{', …' * (len(empty) > 8)}"
     return [
@@ -158,10 +162,8 @@ def sample_storage(root: str, format: str | None) -> InputSample:
         )
     lines = ["storage:", f"  path: {scalar(root)}", "options:"]
     lines += [f"  {name}: {option_text(value)}" for name, value in options.items()]
-    questions = _csv_questions(options) if options.get("protocol") == "csv" else []
-    return InputSample(
-        Path(root).resolve().name, root, lines, survey, whole=len(messages) < _MAX_FILES, questions=questions
-    )
+    lines += _csv_questions(options) if options.get("protocol") == "csv" else []
+    return InputSample(Path(root).resolve().name, root, lines, survey, whole=len(messages) < _MAX_FILES)
 
 
 def _check_storage(root: str, format: str | None) -> None:
@@ -200,7 +202,7 @@ def _sampled(
     *,
     format: str | None,
     whole: bool,
-    questions: Sequence[str] = (),
+    empty: Sequence[str] = (),
 ) -> InputSample:
     """The survey of messages whose format and options are detected from them; the options become YAML
     lines.
@@ -212,7 +214,8 @@ def _sampled(
     server = {"server": next(iter(survey.servers))} if len(survey.servers) == 1 else {}
     survey.options = {**guess.options, **server}
     option_lines = _option_lines(guess.format, survey.options)
-    return InputSample(name, place, [*lines, *option_lines], survey, whole=whole, questions=list(questions))
+    lines = [*lines, *_partitions_question(guess.format, empty), *option_lines]
+    return InputSample(name, place, lines, survey, whole=whole)
 
 
 def _option_lines(format: str, options: Mapping[str, str]) -> list[str]:

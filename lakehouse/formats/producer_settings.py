@@ -158,6 +158,15 @@ DEBEZIUM: Settings = {
         ),
     ),
     **dict.fromkeys(
+        ("database.include.list", "database.exclude.list"),
+        Setting(
+            None,
+            ".+",
+            "tables of databases that it leaves out are taken for empty ones, for their statements come, but "
+            "with schema.history.internal.store.only.captured.databases.ddl=true",
+        ),
+    ),
+    **dict.fromkeys(
         ("gtid.source.includes", "gtid.source.excludes"),
         Setting(None, ".+", "rows are left out that other servers wrote first"),
     ),

@@ -708,6 +708,13 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
             "change it at the producer, and say so under `upstream:`",
         ),
         (
+            "format: debezium\nrecording: a\ntables: auto\nupstream: {database.include.list: d}\n",
+            "4:12: upstream.database.include.list: tables of databases that it leaves out are taken for "
+            "empty ones, for their statements come, but with "
+            "schema.history.internal.store.only.captured.databases.ddl=true; change it at the producer, and "
+            "say so under `upstream:`",
+        ),
+        (
             "format: debezium\nrecording: a\ntables: auto\nupstream: {column.truncate.to.20.chars: d.t.v}\n",
             "4:1: upstream.column.truncate.to.N.chars: longer text is cut; "
             "change it at the producer, and say so under `upstream:`",

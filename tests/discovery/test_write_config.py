@@ -2,6 +2,7 @@
 tests/spark/pipeline/test_new_user.py.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.config.load import check, load
 from lakehouse.config.yaml_reader import read_yaml
+from lakehouse.demo.run import RECORDING
 from lakehouse.discovery.config_text import scalar, table_text
 from lakehouse.discovery.inspect import events_of
 from lakehouse.discovery.survey import Survey, TableSample
@@ -18,6 +20,7 @@ from lakehouse.discovery.write_config import InitInput, init, table_files
 from lakehouse.discovery.write_config import check as validated
 from lakehouse.errors import ConfigError
 from lakehouse.events import RowChange
+from lakehouse.sources.kafka_produce import produce
 from lakehouse.sources.recording import read_recording, write_recording
 from tests.discovery.test_doctor import debezium
 from tests.formats.canal.test_shown_zone import flat, printed
@@ -29,6 +32,17 @@ from tests.support.paths import DATA
 def look(folder: Path, said: list[str] | None = None, **given: Any) -> list[dict[str, str]]:
     options = {name: given.pop(name) for name in ("format", "name") if name in given}
     return init(folder, InitInput(**given), (said if said is not None else []).append, **options)
+
+
+def answer(source: Path) -> list[str]:
+    """Answer each question by what stands below it; the lines that this made."""
+    text, lines = "", []
+    for line in source.read_text().splitlines():
+        if (answer := re.fullmatch(r"# ((?:  )?[a-z][\w.-]*:( .*)?)", line)) and line[2:6] != "auto":
+            lines.append(line := answer[1])
+        text += f"{line}\n"
+    source.write_text(text)
+    return lines
 
 
 @pytest.mark.parametrize(
@@ -59,6 +73,8 @@ def test_what_is_written_is_valid_and_has_a_yaml_for_each_table_of_the_recording
         (event.database, event.table) for event in events if isinstance(event, RowChange)
     }
     assert {table.source for table in config.tables.values()} == {name}
+    answer(tmp_path / f"sources/{name}.yml")
+    assert load(tmp_path).sources[name].format == source.format
 
 
 @pytest.mark.parametrize("name", ["mein shop", "../shop", "shop`x", ""])
@@ -273,6 +289,27 @@ def test_the_server_is_written_where_messages_show_it_and_asked_for_where_not(
 
     assert expected in (tmp_path / "c/sources/shop.yml").read_text()
     assert not any("rules of mysql" in line for line in said)
+
+
+def test_questions_are_answered_below_the_options_that_messages_show(tmp_path: Path) -> None:
+    look(tmp_path / "c", recording=debezium(tmp_path, {"connector": "mariadb"}), name="shop")
+
+    assert "  decimal.handling.mode: precise" in answer(tmp_path / "c/sources/shop.yml")
+    options = load(tmp_path / "c").sources["shop"].decoder_options()
+    assert (options["server"], options["decimal_handling_mode"]) == ("mariadb", "precise")
+
+
+@pytest.mark.parametrize("format", ["ticdc-open", "debezium"])
+def test_empty_partitions_are_asked_about_where_the_watermark_waits_for_each(
+    broker: Any, topic: str, tmp_path: Path, format: str
+) -> None:
+    recording = RECORDING if format == "ticdc-open" else debezium(tmp_path, {"connector": "mariadb"})
+    produce(recording, broker.bootstrap, topic, partitions=4)
+
+    look(tmp_path / "c", topic=topic, servers=broker.bootstrap, name="shop")
+
+    asked = "  partitions: 1" in answer(tmp_path / "c/sources/shop.yml")
+    assert (load(tmp_path / "c").sources["shop"].format, asked) == (format, format == "ticdc-open")
 
 
 def test_a_zone_that_rows_show_is_written_and_not_asked_for(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What runs of any layer write: what a run did, and what the records of old batches said."""
 
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import msgspec
@@ -31,6 +32,17 @@ class Run(Record, frozen=True, kw_only=True):
     published: int
     seconds: dict[str, float]
     error: str | None
+
+
+def standing_failures(newest_first: Iterable[Run], layers: Iterable[str]) -> Iterator[Run]:
+    """The failed runs of these layers, newest first, that no later run of the same layers stands behind."""
+    waiting = set(layers)
+    for run in newest_first:
+        if run.error is not None and waiting & set(run.layers):
+            yield run
+        waiting -= set(run.layers)
+        if not waiting:
+            return
 
 
 class Summary(Record, frozen=True, kw_only=True, omit_defaults=True):

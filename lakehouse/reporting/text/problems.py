@@ -20,6 +20,7 @@ def source_problems(entry: Entry, view: View) -> Iterator[Problem]:
             f"broker: {entry['broker']}",
             (Step(f"{where.program} doctor", "look at what it can reach"),),
         )
+    yield from _failed_runs(entry, view)
     if not entry.get("books", "closed").startswith("closed"):
         yield Problem("fail", f"reconciliation is {entry['books']}: a bug, please report it")
     for gap in entry.get("gaps", ()):
@@ -30,6 +31,16 @@ def source_problems(entry: Entry, view: View) -> Iterator[Problem]:
     yield from _differences(entry, view)
     yield from _watermark_problems(entry, view)
     yield from _not_in_gold(entry, view)
+
+
+def _failed_runs(entry: Entry, view: View) -> Iterator[Problem]:
+    """The runs that failed, of layers that have not run since."""
+    where = view.where(entry["source"])
+    for run in entry.get("failed_runs", ()):
+        layer = run["layers"][0] if len(run["layers"]) == 1 else "all"
+        again = Step(where.command("run", layer, "--select", "SOURCE"), "once that is mended")
+        what = f"the run of {', '.join(run['layers'])} at {run['begun']} failed: {run['outcome']}"
+        yield Problem("fail", what, (again,))
 
 
 def feed_problems(entry: Entry, view: View) -> Iterator[Problem]:

@@ -1,7 +1,8 @@
 """The record of a run in the ops log: when, which layers, how much, how long, and how it ended.
 
-A run that found nothing to do leaves none. A run that fails leaves one with its error: the one sentence of an
-error of ours, the type alone of any other, whose text may quote what was read.
+A run that found nothing to do leaves none, unless the one before it failed: it shows that the layers run
+again. A run that fails leaves one with its error: the one sentence of an error of ours, the type alone of any
+other, whose text may quote what was read.
 """
 
 import time
@@ -10,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records.runs import Run, RunInput
+from lakehouse.ops.records.runs import Run, RunInput, standing_failures
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.openlineage import emit_run
 
@@ -48,6 +49,11 @@ class RunRecord:
     def did_something(self) -> bool:
         return bool(self.landed or self.batches or self.published)
 
+    def is_told(self, log: OpsLog) -> bool:
+        """Whether the log should have it: it did something, or layers run again that had failed."""
+        failed = standing_failures(log.newest_first(Run), self.layers)
+        return self.did_something or next(failed, None) is not None
+
     @property
     def totals(self) -> tuple[int, int]:
         """Records landed and batches done since the run began."""
@@ -71,7 +77,8 @@ class RunRecord:
 
     def flush(self, log: OpsLog, *, now: bool = False) -> "RunRecord":
         """Of a continuous run: written and begun anew once it is old enough, or `now`."""
-        if not self.did_something or not (now or time.time() - self.begun >= EVERY):
+        is_due = now or not self.did_something or time.time() - self.begun >= EVERY
+        if not is_due or not self.is_told(log):
             return self
         self.write(log)
         return RunRecord(self.layers, self.read, earlier=self.totals)
@@ -87,7 +94,7 @@ def recorded(log: OpsLog, layers: tuple[str, ...], read: RunInput) -> Iterator[R
         with suppress(Exception):  # the lake may be what failed; the error itself is what must be told
             record.write(log, error)
         raise
-    if record.did_something:
+    if record.is_told(log):
         record.write(log)
 
 

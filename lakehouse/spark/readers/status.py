@@ -15,7 +15,7 @@ from lakehouse.ops.records.bronze import Read
 from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.records.kinds import to_json
 from lakehouse.ops.records.operators import Verified, VerifiedTable
-from lakehouse.ops.records.runs import Run
+from lakehouse.ops.records.runs import Run, standing_failures
 from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import moment
 from lakehouse.schema_history.table_lives import OLDER
@@ -91,11 +91,17 @@ def run_line(run: Run) -> dict[str, Any]:
     }
 
 
+def failed_runs(log: OpsLog) -> dict[str, Any]:
+    """The runs that failed and whose layers have not run since, newest first."""
+    failed = standing_failures(log.newest_first(Run), ("bronze", "silver", "gold"))
+    return {"failed_runs": [run_line(run) for run in failed]}
+
+
 def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | None) -> dict[str, Any]:
     log = OpsLog(spark, lake, name).load()
     done, manifest = log.last(Done), log.last(Manifest)
     if done is None:
-        return {"source": name, "state": "nothing has run yet", **lag(source, log)}
+        return {"source": name, "state": "nothing has run yet", **failed_runs(log), **lag(source, log)}
     partitions, again = partition_lives(done, log)
     marks = partition_watermarks(done)
     position, holder = source_watermark(done, log)
@@ -126,6 +132,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "problems": list(manifest.problems) if manifest else [],
         "tables": [table_status(entry) for entry in tables],
         **verified(log, {entry.name for entry in tables}),
+        **failed_runs(log),
         **lag(source, log),
     }
 

@@ -1,18 +1,22 @@
 """What `status` says of a source beyond its tables."""
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from lakehouse.config.load import load
+from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import Counts, Mark, NextOffset, TableSnapshot, TableSnapshots
 from lakehouse.ops.records.bronze import Read
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Retired
+from lakehouse.ops.records.runs import Run, standing_failures
 from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log.watermark import snapshots_above
 from lakehouse.spark.readers.status import age, is_deleted, reconciliation, status
@@ -30,6 +34,38 @@ def test_a_feed_that_sends_no_watermarks_waits_for_none(spark: Any, tmp_path: Pa
 
     assert [entry["no_watermark_seen"] for entry in (*by_yaml, *by_manifest)] == [[], []]
     assert {entry["consistency"] for entry in (*by_yaml, *by_manifest)} == {"eventual"}
+
+
+def test_a_run_that_failed_is_told_until_its_layers_run_again(spark: Any, tmp_path: Path) -> None:
+    """Elsewhere a run that finds nothing to do leaves no record: the failure would be the last for ever."""
+    feed = Canal().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)").insert(2, id=1)
+    recording = write_recording(tmp_path / "r.jsonl", feed.messages)
+    told: list[list[str]] = []
+
+    for there in (True, False, True, True):
+        with nullcontext() if there else pytest.raises(LakehouseError, match="nowhere"):
+            run_all(tmp_path, "canal", recording if there else tmp_path / "nowhere.jsonl", {})
+        entry = status(None, str(tmp_path / "lake"), 9)[0]
+        told.append([run["outcome"][:9] for run in entry["failed_runs"]])
+
+    assert [len(failed) for failed in told] == [0, 1, 0, 0]
+    assert [run["outcome"] == "ok" for run in entry["runs"]] == [True, False, True]
+
+
+def test_a_failed_run_stands_until_all_of_its_layers_have_run() -> None:
+    """Needs no session."""
+    layers = ("bronze", "silver", "gold")
+    base = Run(layers=layers, begun=0, ended=1, landed=0, batches=0, published=0, seconds={}, error="first")
+    single = [replace(base, layers=(layer,), error=None) for layer in layers]
+
+    def standing(*runs: Run) -> list[str | None]:
+        return [run.error for run in standing_failures(reversed(runs), layers)]
+
+    assert standing(base) == ["first"]
+    assert standing(base, replace(base, error="second")) == ["second"]
+    assert standing(base, *single[:2]) == ["first"]
+    assert standing(base, *single) == standing(base, replace(base, error=None)) == []
+    assert standing(base, replace(single[0], error="third")) == ["third", "first"]
 
 
 def test_a_batch_whose_changes_are_not_all_accounted_for_is_open_by_their_number() -> None:
