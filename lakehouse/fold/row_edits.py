@@ -170,7 +170,7 @@ class ChangeReader:
                 problems.add(IN_TWO_FILES)
             if change.flags and self._has_lost_key(change):
                 problems.add(KEY_GONE)
-            if self._is_beside_stream(change):
+            if self.is_beside_stream(change):
                 problems |= self._problems_of_snapshot(change)
             if change.op == "snapshot" and not self._ids and self._is_begun_again(change):
                 problems.add(SENT_TWICE)
@@ -188,7 +188,7 @@ class ChangeReader:
                     row[column_id] = as_printed(row[column_id])
         return row
 
-    def _is_beside_stream(self, change: Change) -> bool:
+    def is_beside_stream(self, change: Change) -> bool:
         """Whether a row comes of a snapshot that was taken while changes were streamed: one that has not
         emptied the table, nor begun it.
         """
@@ -248,7 +248,7 @@ class ChangeReader:
         number = len(edits)
         while number and edits[number - 1].position == change.position and edits[number - 1].claim is None:
             number -= 1
-            flags = (*change.flags, INCREMENTAL) if self._is_beside_stream(change) else change.flags
+            flags = (*change.flags, INCREMENTAL) if self.is_beside_stream(change) else change.flags
             claim = claim_of(edits[number], flags, form, inserts=inserts)
             edits[number] = edits[number]._replace(claim=claim)
 
