@@ -40,8 +40,9 @@ KEY_GONE = "rows say that the table has no key: a statement that dropped it is n
 SENT_AGAIN = "rows of a snapshot beside the stream may be there already: the table has no key to tell them by"
 SENT_TWICE = "a snapshot was begun again at its place: no key tells which rows are there twice"
 IN_TWO_FILES = "two files begin with equal rows of one transaction: a restarted sink may have sent it twice"
-# what the flags of a table's first and last row begin with
-_ENDS_OF_SNAPSHOT = ("snapshot=first", "snapshot=last")
+# what the flags of a table's first and last row begin with, and how many parts of their positions are the
+# snapshot's place
+ENDS_OF_SNAPSHOT, PLACE_PARTS = ("snapshot=first", "snapshot=last"), 4
 LATER_ROWS = "rows of a snapshot that did not empty the table may be of a later time than their place"
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
@@ -202,11 +203,7 @@ class ChangeReader:
         """Whether a row of a table without a key is the second that is marked as the first, or the last, of a
         snapshot at its place.
         """
-        ends = {
-            (change.position[:4], end)
-            for end in _ENDS_OF_SNAPSHOT
-            if any(flag.startswith(end) for flag in change.flags)
-        }
+        ends = {(change.position[:PLACE_PARTS], end) for end in ends_of_snapshot(change)}
         is_known = not ends.isdisjoint(self._ends_of_snapshots)
         self._ends_of_snapshots |= ends
         return is_known
@@ -315,6 +312,11 @@ def claim_of(edit: RowEdit, flags: tuple[str, ...], form: Form, *, inserts: bool
         before = False if inserts else None
     old, new = form.checksum(edit.before), form.checksum(edit.row)
     return Claim(position, before, after=True, form=form.text, old=old, new=new)
+
+
+def ends_of_snapshot(change: Change) -> list[str]:
+    """As what ends of its snapshot a row is marked."""
+    return [end for end in ENDS_OF_SNAPSHOT if any(flag.startswith(end) for flag in change.flags)]
 
 
 def lacks_old_row(change: Change, before: Row | None, ids: tuple[int, ...]) -> bool:
