@@ -24,6 +24,7 @@ from lakehouse.fold.row_edits import (
     Change,
     ChangeReader,
     RowEdit,
+    ends_of_snapshot,
     image_text,
     in_order,
 )
@@ -250,12 +251,14 @@ def counted(
 ) -> list[Counted] | None:
     """What changes of a table without a key do to the rows that were there at `before`, image by image; they
     are all of the schema of `step`. None where only a fold of all changes can tell: a change lies below
-    another step, is told in part, is refused, lacks something, or takes a row at a place where the rows of
-    `before` need not be those that were there.
+    another step, is told in part, is refused, lacks something, takes a row at a place where the rows of
+    `before` need not be those that were there, or is an end of a snapshot, which may have been begun again.
     """
     ordered, step_at = in_order(lineage, changes, upstream), StepIndex(lineage)
     for one in ordered:
         if step_at(one.position) != step or (one.op != "insert" and one.position <= before):
+            return None
+        if one.op == "snapshot" and ends_of_snapshot(one):
             return None
     found = ChangeReader(lineage, step, upstream, ()).read(ordered)
     if found.unknown or found.problems or found.cleared:

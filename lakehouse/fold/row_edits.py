@@ -42,8 +42,9 @@ SENT_AGAIN = "rows of a snapshot beside the stream may be there already: the tab
 SENT_TWICE = "a snapshot was begun again at its place: no key tells which rows are there twice"
 ROUNDED_KEY = "a snapshot has six digits of each FLOAT of the key: rows that changed since are there twice"
 IN_TWO_FILES = "two files begin with equal rows of one transaction: a restarted sink may have sent it twice"
-# what the flags of a table's first and last row begin with
-_ENDS_OF_SNAPSHOT = ("snapshot=first", "snapshot=last")
+# what the flags of a table's first and last row begin with, and how many parts of their positions are the
+# snapshot's place
+ENDS_OF_SNAPSHOT, PLACE_PARTS = ("snapshot=first", "snapshot=last"), 4
 LATER_ROWS = "rows of a snapshot that did not empty the table may be of a later time than their place"
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
@@ -174,7 +175,7 @@ class ChangeReader:
                 problems.add(IN_TWO_FILES)
             if change.flags and self._has_lost_key(change):
                 problems.add(KEY_GONE)
-            if self._is_beside_stream(change):
+            if self.is_beside_stream(change):
                 problems |= self._problems_of_snapshot(change)
             if change.op == "snapshot" and not self._ids and self._is_begun_again(change):
                 problems.add(SENT_TWICE)
@@ -194,7 +195,7 @@ class ChangeReader:
                     row[column_id] = as_printed(row[column_id])
         return row
 
-    def _is_beside_stream(self, change: Change) -> bool:
+    def is_beside_stream(self, change: Change) -> bool:
         """Whether a row comes of a snapshot that was taken while changes were streamed: one that has not
         emptied the table, nor begun it.
         """
@@ -208,11 +209,7 @@ class ChangeReader:
         """Whether a row of a table without a key is the second that is marked as the first, or the last, of a
         snapshot at its place.
         """
-        ends = {
-            (change.position[:4], end)
-            for end in _ENDS_OF_SNAPSHOT
-            if any(flag.startswith(end) for flag in change.flags)
-        }
+        ends = {(change.position[:PLACE_PARTS], end) for end in ends_of_snapshot(change)}
         is_known = not ends.isdisjoint(self._ends_of_snapshots)
         self._ends_of_snapshots |= ends
         return is_known
@@ -262,7 +259,7 @@ class ChangeReader:
         number = len(edits)
         while number and edits[number - 1].position == change.position and edits[number - 1].claim is None:
             number -= 1
-            flags = (*change.flags, INCREMENTAL) if self._is_beside_stream(change) else change.flags
+            flags = (*change.flags, INCREMENTAL) if self.is_beside_stream(change) else change.flags
             claim = claim_of(edits[number], flags, form, inserts=inserts)
             edits[number] = edits[number]._replace(claim=claim)
 
@@ -329,6 +326,11 @@ def claim_of(edit: RowEdit, flags: tuple[str, ...], form: Form, *, inserts: bool
         before = False if inserts else None
     old, new = form.checksum(edit.before), form.checksum(edit.row)
     return Claim(position, before, after=True, form=form.text, old=old, new=new)
+
+
+def ends_of_snapshot(change: Change) -> list[str]:
+    """As what ends of its snapshot a row is marked."""
+    return [end for end in ENDS_OF_SNAPSHOT if any(flag.startswith(end) for flag in change.flags)]
 
 
 def lacks_old_row(change: Change, before: Row | None, ids: tuple[int, ...]) -> bool:

@@ -6,8 +6,8 @@ silver has of them, each group in position order.
 Most changes of a row fit the one before them word by word: an update or delete has the row's last image as
 its old one, an insert meets none. Of those only the last image is read by the table's rules. From the first
 change on that is otherwise (another schema step, a flag, another old image, an undeclared column, a NULL in
-text that is NOT NULL) a group's changes go through the functions that fold any change (ChangeReader,
-net_group), from the row as it is then.
+text that is NOT NULL, a snapshot's row beside the stream) a group's changes go through the functions that
+fold any change (ChangeReader, net_group), from the row as it is then.
 
 That all changes of a row are in one group is checked: the key of each image has to be silver's. Where it is
 another (an update moves its row, messages do not have the key, or its values have several texts on the wire),
@@ -176,6 +176,8 @@ class KeyFold:
         following = _following(state, op, before, after, begun=self._is_begun)
         if following is None or (kind and written != encoding):
             return None
+        if op == "snapshot" and self._is_beside_stream(change):
+            return None
         if not kind and before is not None and after is not None:
             earlier = _decode(before)
             if not self._is_known(tuple(earlier)):
@@ -193,6 +195,16 @@ class KeyFold:
         if after is not None and None in image.values() and self._lacks_text(shape, image):
             return None
         return State(following, last, image, written)
+
+    def _is_beside_stream(self, change: Silver) -> bool:
+        """Whether a snapshot's row may lie beside the stream: its reader notes what that leaves open. None
+        does in a feed that does not show its snapshots.
+        """
+        if not self._piece.lineage.snapshots_shown:
+            return False
+        position, flags = change[6].place(change[7])
+        row = Change(position, "snapshot", None, None, encoding=change[5], flags=tuple(flags or ()))
+        return self._readers[self._piece.end].is_beside_stream(row)
 
     def _key_text(self, image: dict[str, Any]) -> bytes:
         return _encode([image[name] for name in self._key_names])

@@ -15,6 +15,7 @@ rows without an image, whose kind is the note.
 A delete of a keyless image of which fewer rows are there than deletes may mean a row of which some cells are
 not known, and a keyless change whose old image lacks columns means the row that has them. Which one, only a
 look at all rows tells: the table is folded again by one worker then, by the function that folds a small one.
+So is one whose snapshot was begun again (snapshot_ends.py).
 """
 
 import json
@@ -50,6 +51,7 @@ from lakehouse.spark.fold.net_rows import net_worker
 from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, break_notes, found_in, note
 from lakehouse.spark.fold.row_files import TOLD, RowFiles, into_files
 from lakehouse.spark.fold.silver_files import ChangeFiles
+from lakehouse.spark.fold.snapshot_ends import begun_again
 from lakehouse.spark.fold.typed_rows import LargeFold, Typing, looked_over, typing_of
 from lakehouse.spark.plain.files import Added
 from lakehouse.spark.quality.continuity import breaks_in
@@ -74,7 +76,7 @@ def fold_large(
     if folded is None or OTHER_KEY in folded.problems:
         frame = fold_frame(changes, task, partitions=partitions, whole=every, typing=typing)
         folded = looked_over(kept(frame), columns, without)
-    if SHORT in folded.problems:
+    if SHORT in folded.problems or begun_again(changes, task.lineage, task.target):
         folded = looked_over(kept(fold_alone(changes, task, typing)), columns, without)
         return replace(folded, guessed=True)
     if ODD not in folded.problems:

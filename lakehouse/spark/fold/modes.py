@@ -35,6 +35,7 @@ from lakehouse.spark.change_log.changes import (
     position_literal,
 )
 from lakehouse.spark.fold.notes import SHORT
+from lakehouse.spark.fold.snapshot_ends import begun_again
 from lakehouse.spark.fold.typed_rows import LargeFold, looked_over, typing_of
 from lakehouse.spark.session import kept
 
@@ -66,9 +67,9 @@ def commits(frame: DataFrame, by_commit: bool, most: int) -> Iterator[list[Chang
 
 def mode_large(changes: DataFrame, mode: Mode, columns: list[GoldColumn], rows: int) -> LargeFold:
     """All rows of the table, from about `rows` changes. In one part, where a change may be about a row of any
-    part.
+    part, or only all of them tell that a snapshot was begun again.
     """
-    parts = parts_of(mode, rows)
+    parts = 1 if begun_again(changes, mode.lineage, mode.target) else parts_of(mode, rows)
     mode = mode if parts == 1 else timed(changes, mode)
     found = _in_parts(changes, mode, columns, parts)
     return _in_parts(changes, mode, columns, 1) if SHORT in found.problems else found

@@ -28,7 +28,8 @@ from lakehouse.spark.fold.deltas import Piece
 from lakehouse.spark.plain.read import TableFile, footers, read_batches, table_files
 from lakehouse.spark.silver.columns import POSITION
 
-# the workers hold the changes of their keys: all of them together are at most so many bytes
+# the workers hold the changes of their keys: all of them together are at most so many bytes, in files and,
+# where a text that comes again and again is once, in memory
 MOST_BYTES = 256 * 1024 * 1024
 # so many rows are read at once, and handed on at once where they have so many bytes or less
 _READ_ROWS, _BATCH_ROWS, _BATCH_BYTES = 4096, 10_000, 16 * 1024 * 1024
@@ -48,11 +49,13 @@ class SilverFiles:
     folder: Path
     batch: int
 
-    def of(self, lineage: Lineage, low: Position | None, high: Position) -> "ChangeFiles | None":
-        """The files that have the changes of a lineage with low < position <= high; None where only Spark can
-        read them, or the workers would hold too much.
+    def of(
+        self, lineage: Lineage, low: Position | None, high: Position, *, images: int
+    ) -> "ChangeFiles | None":
+        """The files that have the changes of a lineage with low < position <= high, whose images have about
+        so many bytes; None where only Spark can read them, or the workers would hold too much.
         """
-        found = table_files(self.folder)
+        found = table_files(self.folder) if images <= MOST_BYTES else None
         if found is None:
             return None
         names = [one.name for one in found if _may_have(one, lineage.intervals, low)]

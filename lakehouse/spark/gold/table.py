@@ -281,12 +281,14 @@ def _whole_large(table: GoldTable) -> WholeTable:
 
 def fold_changes(table: GoldTable, changes: DataFrame, rows: int, above: Position | None = None) -> LargeFold:
     """About `rows` changes of the table, folded in Spark jobs: all that it has, or those above a position."""
-    return fold_large(changes, _task(table, above), table.columns, needed=table.mode.needed, rows=rows)
+    task = _task(table, above, rows)
+    return fold_large(changes, task, table.columns, needed=table.mode.needed, rows=rows)
 
 
-def _task(table: GoldTable, above: Position | None) -> FoldTask:
+def _task(table: GoldTable, above: Position | None, rows: int) -> FoldTask:
     upstream, files = table.run.settings.upstream, None if table.gate is not None else table.run.files
-    read = None if files is None else files.of(table.lineage, above, table.at)
+    images = table.size.bytes * rows // max(1, table.size.rows)
+    read = None if files is None else files.of(table.lineage, above, table.at, images=images)
     return FoldTask(table.lineage, table.at, table.step, upstream, all_changes=above is None, read=read)
 
 
@@ -301,7 +303,7 @@ def _whole_in_files(table: GoldTable) -> WholeTable | None:
         return None
     folded = fold_into_files(
         table.own_changes,
-        _task(table, None),
+        _task(table, None, table.size.rows),
         table.columns,
         needed=table.mode.needed,
         rows=table.size.rows,

@@ -17,6 +17,7 @@ from lakehouse.events import DELETES_HIDDEN, POSITION_PARTS
 from lakehouse.fold.continuity import NOT_THERE, Continuity
 from lakehouse.fold.current_rows import fold, settle
 from lakehouse.fold.row_edits import (
+    LATER_ROWS,
     NO_DELETES,
     NO_KEY,
     NULL_FOR_TEXT,
@@ -36,6 +37,7 @@ from lakehouse.spark.fold.typed_rows import OP, Typing, typing_of
 from tests.fold.test_continuity import refused
 from tests.fold.test_partitions import Source
 from tests.fold.test_versions import lineages, told
+from tests.schema_history.test_snapshots import first_snapshot, shown
 from tests.spark.fold.test_fold_workers import POSITION, bag, looked_at, mode_of
 from tests.support.damage import damaged
 from tests.support.engine import Memory
@@ -351,6 +353,19 @@ def test_a_feed_that_sends_no_deletes_is_a_problem() -> None:
 
     assert found.notes.problems == {NO_DELETES}
     assert found == on_the_driver(memory, lineage, keyed, memory.upstream)
+
+
+def test_rows_of_a_snapshot_beside_the_stream_may_be_of_a_later_time() -> None:
+    feed = shown(first_snapshot(), "a", 150).row("a", "r", 150, 1, 10).row("a", "r", 150, 2, 20, "last")
+    memory = Memory("debezium", tidb=False).add(feed.messages)
+    problems = {}
+    for lineage, changes in lineages(memory):
+        keyed = [(silver_key(lineage, change), change) for change in changes]
+        found = by_key(memory, lineage, keyed, memory.upstream)
+        assert found == on_the_driver(memory, lineage, keyed, memory.upstream)
+        problems[lineage.intervals[0].name] = found.notes.problems
+
+    assert problems == {("d", "a"): {LATER_ROWS}, ("d", "b"): frozenset()}
 
 
 def test_an_image_without_its_key_is_a_problem() -> None:

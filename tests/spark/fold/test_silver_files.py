@@ -115,7 +115,7 @@ def test_workers_read_what_spark_reads(
         high = chance.choice([(9, 0, 0, 0, 0, 0), position_of(chance)])
         end = chance.randrange(len(lineage.steps))
         piece = Piece(lineage, 0, end, Upstream())
-        found = SilverFiles(Path(lake.path("silver", "s_changes")), 2).of(lineage, low, high)
+        found = SilverFiles(Path(lake.path("silver", "s_changes")), 2).of(lineage, low, high, images=0)
         assert found is not None
         expected = by_spark(spark, lake, lineage, piece, low=low, high=high)
         assert by_files(found, piece, shares=2) == expected
@@ -134,9 +134,9 @@ def test_files_below_a_window_and_of_other_tables_are_not_read(spark: SparkSessi
     low, first = (1, -1, 0, 0, 0, 0), (-1, 0, 0, 0, 0, 0)
     lineage = Lineage("1", [Step(first, schema)], [Interval(("shop", "orders"), first, None)])
     files = SilverFiles(Path(lake.path("silver", "s_changes")), 9)
-    found = files.of(lineage, low, (9, 0, 0, 0, 0, 0))
+    found = files.of(lineage, low, (9, 0, 0, 0, 0, 0), images=0)
     assert found is not None and len(found.names) == 1
-    whole = files.of(lineage, None, (9, 0, 0, 0, 0, 0))
+    whole = files.of(lineage, None, (9, 0, 0, 0, 0, 0), images=0)
     assert whole is not None and len(whole.names) == 2
 
 
@@ -147,10 +147,13 @@ def test_spark_reads_what_workers_can_not(
     lineage, high = lineage_of(chance), (9, 0, 0, 0, 0, 0)
     lake.append_rows(spark, "silver", "s_changes", [row_of(chance, n) for n in range(50)], schema=SCHEMA)
     files = SilverFiles(Path(lake.path("silver", "s_changes")), 9)
+    # texts that come again and again are in a file once
+    assert files.of(lineage, None, high, images=silver_files.MOST_BYTES)
+    assert files.of(lineage, None, high, images=silver_files.MOST_BYTES + 1) is None
     monkeypatch.setattr(silver_files, "MOST_BYTES", 1)
-    assert files.of(lineage, None, high) is None
+    assert files.of(lineage, None, high, images=0) is None
     monkeypatch.undo()
     table = lake.ref("silver", "s_changes")
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)")
-    assert files.of(lineage, None, high) is None
-    assert SilverFiles(tmp_path / "none", 9).of(lineage, None, high) is None
+    assert files.of(lineage, None, high, images=0) is None
+    assert SilverFiles(tmp_path / "none", 9).of(lineage, None, high, images=0) is None
