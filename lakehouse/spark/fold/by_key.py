@@ -41,7 +41,7 @@ from lakehouse.spark.arrow import OUT_ROWS, Metered, Worker
 from lakehouse.spark.change_log.changes import position_literal
 from lakehouse.spark.fold.deltas import Piece, decode_row, encode_key, encode_row, hint_of
 from lakehouse.spark.fold.net_rows import Told, net_group
-from lakehouse.spark.fold.notes import NOTE, note
+from lakehouse.spark.fold.notes import NOTE, note, taken_note
 from lakehouse.spark.fold.typed_rows import Typing
 from lakehouse.spark.silver.columns import POSITION
 
@@ -97,7 +97,8 @@ def key_worker(piece: Piece, whole: frozenset[int], typing: Typing) -> Worker:
             fold.notes = {note(OTHER_KEY)}
             for _ in read:
                 pass  # Spark waits until all of them are taken
-        yield typer.batch([*outcomes, *((kind, {}) for kind in sorted(fold.all_notes()))])
+        notes = [*sorted(fold.all_notes()), taken_note(fold.taken)]
+        yield typer.batch([*outcomes, *((kind, {}) for kind in notes)])
 
     return work
 
@@ -122,12 +123,13 @@ NOTHING = State()
 
 class KeyFold:
     """Folds groups of changes; `notes` are what was found beside rows, `unknown` the undeclared columns, each
-    with the first position of a row that has it.
+    with the first position of a row that has it, `taken` the number of changes so far.
     """
 
     def __init__(self, piece: Piece, whole: frozenset[int]) -> None:
         self.notes: set[str] = set()
         self.unknown: dict[str, Position] = {}
+        self.taken = 0
         self._piece, self._whole = piece, whole
         lineage, end = piece.lineage, piece.end
         self._ids, schema = key_ids(lineage, end), lineage.steps[end].schema
@@ -151,9 +153,15 @@ class KeyFold:
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
         """The outcome of each group. OtherKey where a row's changes may be in several."""
-        for group, changes in groupby(_silver(batches), key=itemgetter(0)):
+        for group, changes in groupby(self._silver(batches), key=itemgetter(0)):
             state, rest = self._fitting(changes)
             yield from self._outcome(group, state) if rest is None else self._netted(group, state, rest)
+
+    def _silver(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Silver]:
+        for batch in batches:
+            self.taken += batch.num_rows
+            columns = [batch.column(name).to_pylist() for name in _READ]
+            yield from zip(*columns, repeat(Batch(batch)), range(batch.num_rows), strict=False)
 
     def all_notes(self) -> set[str]:
         """All that was found beside rows, as notes."""
@@ -321,12 +329,6 @@ class Batch:
             flags = self._batch.column("flags").to_pylist()
             self._places = list(zip(zip(*parts, strict=True), flags, strict=True))
         return self._places[index]
-
-
-def _silver(batches: Iterable[pa.RecordBatch]) -> Iterator[Silver]:
-    for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in _READ]
-        yield from zip(*columns, repeat(Batch(batch)), range(batch.num_rows), strict=False)
 
 
 def _change_of(row: Silver) -> Change:

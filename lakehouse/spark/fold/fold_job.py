@@ -95,6 +95,7 @@ class FoldedFiles(NamedTuple):
     unknown: dict[str, Position]
     problems: frozenset[str]
     breaks: Breaks
+    taken: int | None
 
 
 def fold_into_files(
@@ -122,7 +123,15 @@ def fold_into_files(
         return None
     fields = files.used({place for row in told for place in row.companions})
     breaks = _breaks(changes, task, partitions) if ODD in notes.problems else notes.breaks
-    return FoldedFiles(files, added, fields, notes.unknown, problems=notes.problems - {ODD}, breaks=breaks)
+    return FoldedFiles(
+        files,
+        added,
+        fields,
+        notes.unknown,
+        problems=notes.problems - {ODD},
+        breaks=breaks,
+        taken=notes.taken,
+    )
 
 
 def _ids_of(columns: list[GoldColumn]) -> frozenset[int]:

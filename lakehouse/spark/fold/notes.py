@@ -1,8 +1,9 @@
-"""What workers find besides rows: columns that no DDL has declared, what the changes lack, and which do not
-fit those before them. It travels as rows without an image, whose kind is the note.
+"""What workers find besides rows: columns that no DDL has declared, what the changes lack, which do not fit
+those before them, and how many there were. It travels as rows without an image, whose kind is the note.
 """
 
 import json
+import uuid
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ NOTE = "note "
 SHORT = "a delete of an image that is not there as it is"
 # of a keyed one: changes that may not fit those before them (lakehouse/spark/quality/continuity.py)
 ODD = "a change looks as if it did not fit the one before it"
+# no column has such a name
+_TAKEN = ""
 
 
 def note(text: str, place: Position | None = None) -> str:
@@ -22,6 +25,11 @@ def note(text: str, place: Position | None = None) -> str:
     row that has it; without a position, something that the changes lack.
     """
     return NOTE + json.dumps([text, place])
+
+
+def taken_note(number: int) -> str:
+    """That a worker has folded so many changes; two workers' notes are never the same."""
+    return NOTE + json.dumps([_TAKEN, [number, uuid.uuid4().hex]])
 
 
 def is_problem(kind: str) -> bool:
@@ -37,24 +45,28 @@ def break_notes(breaks: Breaks) -> list[str]:
 
 class Notes(NamedTuple):
     """What workers found beside rows: columns that no DDL has declared, each with the first position where a
-    row has it, what the changes lack, and which do not fit those before them.
+    row has it, what the changes lack, which do not fit those before them, and how many were folded (None:
+    nobody has counted them).
     """
 
     unknown: dict[str, Position]
     problems: frozenset[str]
     breaks: Breaks
+    taken: int | None
 
 
 def found_in(kinds: Iterable[str]) -> Notes:
     """What the notes among the kinds of rows say."""
     unknown: dict[str, Position] = {}
     problems: set[str] = set()
-    breaks = NO_BREAKS
+    breaks, taken = NO_BREAKS, None
     for text, place in (json.loads(kind.removeprefix(NOTE)) for kind in kinds if kind.startswith(NOTE)):
         if place is None:
             problems.add(text)
         elif text is None:
             breaks = breaks.plus(added_up([place]))
+        elif text == _TAKEN:
+            taken = (taken or 0) + place[0]
         else:
             unknown[text] = min(tuple(place), unknown.get(text, tuple(place)))
-    return Notes(unknown, frozenset(problems), breaks)
+    return Notes(unknown, frozenset(problems), breaks, taken)

@@ -25,7 +25,8 @@ class LargeFold:
     """A folded table as a frame of gold's columns (c0 …), a companion for each (r0 …), and the kind of each
     row in the column OP; the kinds that there are, the companions that at least one row needs, and what the
     fold found: columns that no DDL has declared, what the changes lack, which do not fit those before them,
-    and whether deletes in a table without a key did not find rows of their image.
+    whether deletes in a table without a key did not find rows of their image, and how many changes it has
+    folded (None: they were not counted).
     """
 
     frame: DataFrame
@@ -35,6 +36,7 @@ class LargeFold:
     problems: frozenset[str]
     breaks: Breaks
     guessed: bool = False
+    taken: int | None = None
 
 
 class RowTyper:
@@ -107,4 +109,12 @@ def looked_over(typed: DataFrame, columns: list[GoldColumn], without: str = "") 
     kinds = frozenset(kind for kind in row["kinds"] if not kind.startswith(NOTE))
     companions = [column.companion for i, column in enumerate(columns) if row[f"r{i}"]]
     rows = typed if len(kinds) == len(row["kinds"]) else typed.where(~F.col(OP).startswith(NOTE))
-    return LargeFold(rows, kinds, companions, notes.unknown, problems=notes.problems, breaks=notes.breaks)
+    return LargeFold(
+        rows,
+        kinds,
+        companions,
+        notes.unknown,
+        problems=notes.problems,
+        breaks=notes.breaks,
+        taken=notes.taken,
+    )

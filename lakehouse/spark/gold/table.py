@@ -276,7 +276,9 @@ def _whole_large(table: GoldTable) -> WholeTable:
         breaks=large.breaks,
         guessed=large.guessed,
     )
-    return WholeTable(frame, found, f" from {table.size.rows} changes")
+    # of a table with a suite some were rejected
+    taken = large.taken if table.gate is None else None
+    return WholeTable(frame, found, f" from {table.size.rows} changes", taken)
 
 
 def fold_changes(table: GoldTable, changes: DataFrame, rows: int, above: Position | None = None) -> LargeFold:
@@ -312,7 +314,7 @@ def _whole_in_files(table: GoldTable) -> WholeTable | None:
     if folded is None:
         return None
     found = Found(folded.unknown, folded.problems, table.size.rows, breaks=folded.breaks)
-    return WholeTable(folded, found, f" from {table.size.rows} changes")
+    return WholeTable(folded, found, f" from {table.size.rows} changes", folded.taken)
 
 
 def judged_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], Verdict]:

@@ -365,9 +365,9 @@ def merge_large(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges
     late = bool(seen.late and mine.where(between(None, before)).limit(1).count())
     window = new.frame.where(between(None, plan.at))
     written = merge_window(table, window, before, version, late=late, rows=rows)
-    if written.whole:
+    if written.whole or plan.at == run.window.position:
         return written
-    return written._replace(taken=rows if plan.at == run.window.position else None)
+    return written._replace(taken=None)
 
 
 def merge_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, version: int) -> Written:
@@ -387,7 +387,6 @@ def merge_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, ve
             return refold(table, exists=True)
         judged, verdict = gate.frame(table.all_changes, window)
         written = merge_window(table, judged, before, version, late=False, rows=rows)
-        written = written if written.whole else written._replace(taken=rows)
     if written.whole:
         return written
     return written._replace(found=written.found._replace(verdict=written.found.verdict.plus(verdict)))

@@ -298,7 +298,7 @@ def merge_window(
     table: GoldTable, window: DataFrame, before: Position, version: int, *, late: bool, rows: int
 ) -> Written:
     """Merge a window of many changes: in Spark jobs, or some commits at a time; those that came late before
-    the others.
+    the others. The result counts them.
     """
     changes, found = window.where(of_lineage(table.lineage)), NOTHING_FOUND
     if late:
@@ -307,12 +307,12 @@ def merge_window(
             return refold(table, exists=True)
         version, found, changes = first.version, first.found, changes.where(between(before, None))
     if found.unknown:
-        return Written(version, "", found)
+        return Written(version, "", found, taken=rows)
     if not (table.options.plain and table.ids):
         return _with(found, _merge_by_commits(table, changes, before, version, rows=rows), rows)
     large = fold_changes(table, changes, rows, above=before)
     if large.unknown:
-        return Written(version, "", found.plus(Found(large.unknown, large.problems)))
+        return Written(version, "", found.plus(Found(large.unknown, large.problems)), taken=rows)
     if "patch" in large.kinds:
         entry = table.run.entries.get(table.lineage.id)
         # gold's rows complete images in part; where it may lack some, each part would read all of silver
@@ -325,14 +325,18 @@ def merge_window(
     frame = named(large.frame, table.columns, large.companions, OP)
     version = _merged(table, frame, table.ordered_rows).version
     found = found.plus(Found({}, large.problems, breaks=large.breaks))._replace(applied=rows)
-    return Written(version, f"merged up to {rows} changes", found)
+    # those that came late, and those that a suite has rejected, are not among the fold's
+    is_told = large.taken is not None and not late and table.gate is None
+    return Written(version, f"merged up to {rows} changes", found, taken=large.taken if is_told else rows)
 
 
 def _with(late: Found, rest: Written, rows: int) -> Written:
     """The rest of a window of `rows` changes, with what those that came late before it have found; a fold of
     all has found that too.
     """
-    return rest if rest.whole else rest._replace(found=late.plus(rest.found)._replace(applied=rows))
+    if rest.whole:
+        return rest
+    return rest._replace(found=late.plus(rest.found)._replace(applied=rows), taken=rows)
 
 
 def _has_one_step(table: GoldTable, before: Position) -> bool:

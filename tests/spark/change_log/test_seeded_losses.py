@@ -23,6 +23,7 @@ from lakehouse.sources.recording import write_recording as write_with_headers
 from lakehouse.spark import limits
 from lakehouse.spark.bronze import kafka, recordings, storage
 from lakehouse.spark.change_log.changes import named_changes
+from lakehouse.spark.fold.silver_files import ChangeFiles, SilverFiles
 from lakehouse.spark.gold import new_changes
 from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.gold import tables as gold_tables
@@ -150,6 +151,34 @@ def test_g1_a_large_window_that_is_dealt_out_wrongly(
     for name in ("shop.a", "shop.b"):
         assert found[name][0] == "incomplete"
         assert found[name][1].startswith("2 of 3 changes that silver has of it were folded"), found  # type: ignore[union-attr]
+
+
+def test_g1_a_large_fold_whose_workers_miss_a_file(shop: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", 0)
+    monkeypatch.setattr(limits, "GOLD_WINDOW_CHANGES", 0)
+    shop.begins("a", "b")
+    shop.sent()
+    shop.run()
+    assert {state for state, _ in shop.states().values()} == {"exact"}
+
+    whole = SilverFiles.of
+
+    def without_one(files: SilverFiles, *told: Any, **images: Any) -> ChangeFiles | None:
+        found = whole(files, *told, **images)
+        assert found is not None
+        return found._replace(names=found.names[:-1])
+
+    monkeypatch.setattr(SilverFiles, "of", without_one)
+    shop.feed.ddl(8, "c", CREATE % "c")
+    shop.goes_on(10, "a", "c")
+    shop.sent()
+    shop.run()
+
+    found = shop.states()
+    assert found["shop.b"] == ("exact", None)
+    for name, text in (("shop.a", "2 of 3"), ("shop.c", "0 of 1")):
+        assert found[name][0] == "incomplete"
+        assert found[name][1].startswith(f"{text} changes that silver has of it were folded"), found  # type: ignore[union-attr]
 
 
 # --- bronze and silver

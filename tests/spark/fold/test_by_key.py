@@ -124,7 +124,7 @@ def on_the_driver(memory: Memory, lineage: Lineage, keyed: list[Keyed], upstream
     rows = typing.typer().batch([("put", row) for row in folded.rows]).to_pylist()
     return Table(
         Counter(text_of(row) for row in rows if not row[OP].startswith(NOTE)),
-        Notes(folded.unknown, frozenset(folded.problems), folded.breaks),
+        Notes(folded.unknown, frozenset(folded.problems), folded.breaks, taken=len(keyed)),
     )
 
 

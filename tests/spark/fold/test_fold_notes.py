@@ -51,4 +51,5 @@ def test_a_name_that_no_ddl_has_told_reaches_the_end_of_a_large_fold() -> None:
         {"c": (0, 7, 2, 0, 0, 0)},
         frozenset(),
         NO_BREAKS,
+        None,
     )
