@@ -62,28 +62,18 @@ class ImagePlan(NamedTuple):
     reading: Reading
     # the columns, and which types of their values are known to be right
     names: tuple[str, ...]
-    kinds: tuple[tuple[int, int | None, bool], ...]
     fitting: set[tuple[type, ...]]
 
 
 _KIND = attrgetter("t", "f", "h")
-_MOST_PLANS = 4096
-# of each list of columns the plan that was asked for last
-_latest: dict[tuple[str, ...], ImagePlan] = {}
 
 
 def plan_of(columns: Columns, reading: Reading) -> ImagePlan:
     """The plan for rows with these columns, cached by the columns' names, type codes and flags."""
-    names, kinds = tuple(columns), tuple(map(_KIND, columns.values()))
-    latest = _latest.get(names)  # to compare them is quicker than to hash them
-    if latest is None or latest.kinds != kinds or latest.reading != reading:
-        if len(_latest) >= _MOST_PLANS:
-            _latest.clear()
-        latest = _latest[names] = _plan(names, kinds, reading)
-    return latest
+    return _plan(tuple(columns), tuple(map(_KIND, columns.values())), reading)
 
 
-@functools.lru_cache(maxsize=_MOST_PLANS)
+@functools.lru_cache(maxsize=4096)
 def _plan(
     names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], reading: Reading
 ) -> ImagePlan:
@@ -121,7 +111,6 @@ def _plan(
         encoding="ticdc-open-legacy" if legacy else encoding,
         reading=reading,
         names=names,
-        kinds=kinds,
         fitting=set(),
     )
 

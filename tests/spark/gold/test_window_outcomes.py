@@ -207,6 +207,7 @@ def fold_changes(table: Table, changes: list[Change], _: int, above: Position) -
         companions=[],
         problems=problems,
         breaks=folded.breaks,
+        taken=len(changes),
     )
 
 
