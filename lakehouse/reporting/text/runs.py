@@ -103,8 +103,8 @@ def _older(entry: Entry) -> str:
 
 
 SETTINGS_CHANGED = (
-    "YAMLs, expectations or decisions differ from the last run's: gold takes them up, and folds again what they "
-    "change"
+    "YAMLs, expectations or decisions differ from the last run's: gold takes them up, and folds again "
+    "what they change"
 )
 
 
