@@ -258,6 +258,7 @@ def test_a_widening_compiles_to_nothing(old: str, new: str) -> None:
         ("decimal(10,2)", "decimal(12,3)"),
         ("varchar(10)", "char(10)"),
         ("varchar(10)", "varchar(9)"),
+        ("varchar(1)", "varchar(0)"),
         ("varchar(10)", "varchar(10) character set latin1"),
         ("float", "double"),
         ("datetime", "datetime(3)"),
@@ -479,3 +480,10 @@ def test_tidb_takes_an_offset_in_a_text_to_the_zone_of_the_session() -> None:
     assert stored("time", "-05:00") == "21:04:05"
     assert stored("timestamp", "Asia/Shanghai") == "2024-01-02 02:04:05Z"
     assert stored("datetime", None) is stored("date", None) is UNKNOWABLE
+
+
+@pytest.mark.parametrize("new", ["char(0)", "varchar(0)", "varbinary(0)", "binary(0)"])
+def test_a_type_without_room_keeps_nothing(new: str) -> None:
+    """Run on MariaDB 11.4 and MySQL 5.6, lax."""
+    assert convert("ab", parse_type("varchar(5)"), parse_type(new), server="mariadb") == ""
+    assert convert(12, parse_type("int"), parse_type(new), server="mysql") == ""

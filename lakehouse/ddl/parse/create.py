@@ -27,12 +27,13 @@ _QUERY_WORDS = ("AS", "SELECT", "WITH", "VALUES", "TABLE", "IGNORE", "REPLACE")
 
 class TableElements:
     """What a table list holds: columns, the primary key's names, and indexes in the order they were
-    declared.
+    declared. `checks` counts checks and foreign keys.
     """
 
-    __slots__ = ("columns", "indexes", "periods", "primary_key")
+    __slots__ = ("checks", "columns", "indexes", "periods", "primary_key")
 
     def __init__(self) -> None:
+        self.checks = 0
         self.columns: list[ColumnDef] = []
         self.primary_key: tuple[str, ...] = ()
         self.indexes: list[IndexDef] = []
@@ -52,6 +53,8 @@ class TableElements:
             self.periods.append(element)
         elif element is not None:
             self._add_primary_key(element)
+        else:
+            self.checks += 1
 
     def apply_periods(self) -> None:
         """Give periods their effect: their columns are NOT NULL, and are those of a key WITHOUT OVERLAPS."""
