@@ -896,3 +896,11 @@ def test_partition_by_a_name_that_two_columns_have_before_and_behind_a_statement
     _, effects = altered(schema, "DROP PARTITION p")
 
     assert [type(effect) for effect in effects] == [Unknowable]
+
+
+def test_a_condition_of_an_index_in_a_list_of_columns_looks_at_the_table() -> None:
+    schema = table("CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, UNIQUE x (a, b))")
+
+    schema, _ = altered(schema, "ADD (c INT, UNIQUE IF NOT EXISTS x (b), UNIQUE IF NOT EXISTS y (c))")
+
+    assert schema.unique_keys == ((1, 2), (3,))

@@ -383,3 +383,11 @@ def test_plain_tokens_are_those_of_the_lexer() -> None:
         "CREATE TABLE `d`.`t` (id BIGINT(20) NOT NULL COMMENT 'key', n INT DEFAULT '1', PRIMARY KEY (`id`))"
     )
     assert plain_tokens(f"{create} /*T![placement] PLACEMENT POLICY=p */;") is not None
+
+
+@pytest.mark.parametrize(
+    "sql", ["CREATE TABLE t LIKE u)", "CREATE TABLE t (LIKE u) x", "CREATE TABLE t LIKE u, v"]
+)
+def test_nothing_follows_the_table_that_another_is_made_like(sql: str) -> None:
+    with pytest.raises(DdlError):
+        read(sql)
