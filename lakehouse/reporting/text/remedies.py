@@ -124,6 +124,23 @@ def _lost(where: Where) -> Steps:
     )
 
 
+def _left_out(where: Where) -> Steps:
+    again = where.command("run", "all", "--select", "SOURCE")
+    dismiss = where.command("dead-letters", "dismiss", "SOURCE", "--code", "lost", *WHY)
+    return (
+        Step(again, "with a recording that has them"),
+        Step(dismiss, "or say that the topic has none there: transactions and compaction leave such holes"),
+    )
+
+
+def _awaited(where: Where) -> Steps:
+    again = where.command("run", "all", "--select", "SOURCE")
+    return (
+        Step(again, "with all topics of the connector, and what was left out"),
+        Step("", "or behind a snapshot of all tables by the feed, which has what was lost"),
+    )
+
+
 def _missing_file(where: Where) -> Steps:
     dismiss = where.command("dead-letters", "dismiss", "SOURCE", "--code", "lost", *WHY)
     return (
@@ -201,6 +218,8 @@ REMEDIES: tuple[tuple[str, Callable[[Where], Steps]], ...] = (
     (r"epoch \d+ was raised without a snapshot", _epoch),
     (r"changes came after a watermark|[^ ]+ was left out of the watermark", _late),
     (r"[\d,]+ offsets of .* were (deleted|read)", _lost),
+    (r"[\d,]+ offsets of .* are in no recording", _left_out),
+    (r"the watermark is held by transaction ", _awaited),
     (r"topic .* was created anew", _lost),
     (r"the storage sink lacks ", _missing_file),
     (r"the upstream's binlog changed servers", _servers),

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History, Name
-from lakehouse.ops.progress import NextOffset, Partition
+from lakehouse.ops.progress import NextOffset, Partition, size_of
 from lakehouse.ops.records.bronze import Partitions, Read
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Epoch, Retired
@@ -116,6 +116,23 @@ def left_open(log: OpsLog, done: Done, watermark: Position, ends: Mapping[str, P
         for topic, number in sorted({*lives.again, *more})
         if topic not in ends and marks.get((topic, number), MIN_POSITION) < watermark
     )
+
+
+def awaited_rows(done: Done) -> str | None:
+    """The transaction of which rows are lacking that hold a Debezium feed's watermark, in words."""
+    state = done.transactions
+    if state is None or not state.ends:
+        return None
+    id_, count = state.ends[0]
+    seen = size_of(state.open[id_].seen, count) if id_ in state.open else 0
+    return f"transaction {id_}, of whose {count} rows {seen} have come"
+
+
+def stopped_watermark(log: OpsLog) -> list[str]:
+    """That rows of a transaction hold the watermark of a feed in which nothing is on its way any more."""
+    done = log.last(Done)
+    rows = None if done is None else awaited_rows(done)
+    return [] if rows is None else [f"the watermark is held by {rows}"]
 
 
 def _offsets(read: tuple[NextOffset, ...], partition: int) -> dict[str, int]:

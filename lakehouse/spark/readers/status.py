@@ -26,6 +26,7 @@ from lakehouse.spark.change_log.changes import between
 from lakehouse.spark.change_log.dead_letters import missing_files, missing_text, open_counts, open_losses
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.change_log.watermark import (
+    awaited_rows,
     partition_lives,
     partition_watermarks,
     published_ends,
@@ -113,7 +114,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "last_silver_batch": done.batch,
         "last_run": moment(log.records[-1].at),
         "watermark": list(position) if position != MIN_POSITION else None,
-        "held_by": f"{holder[0]}/{holder[1]}" if holder and holder[1] != WHOLE_SOURCE else None,
+        "held_by": _held_by(done, holder),
         "no_watermark_seen": [
             f"{topic}/{number}"
             for topic, number in partitions
@@ -135,6 +136,13 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         **failed_runs(log),
         **lag(source, log),
     }
+
+
+def _held_by(done: Done, holder: Partition | None) -> str | None:
+    """What holds the watermark: a partition, or a transaction of which rows are lacking."""
+    if holder is None or holder[1] == WHOLE_SOURCE:
+        return awaited_rows(done)
+    return f"{holder[0]}/{holder[1]}"
 
 
 def _deleted(partitions: Iterable[Partition], holder: Partition | None, log: OpsLog) -> list[str]:
