@@ -130,7 +130,7 @@ def test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_and_its_s
 
     (told,) = failed_over["problems"]
     assert (
-        "changed servers at a/0 offset 6 (server id 1 → 2, file b 1)" in told
+        "changed servers at a/0 offset 3 (server id 1 → 2, file b 1)" in told
         and "`lakehouse epoch raise feed --why …`" in told
     )
     assert [(table["state"], table["why"]) for table in failed_over["tables"]] == [("incomplete", told)] * 2
