@@ -113,6 +113,15 @@ def dead_letters(where: Where) -> Steps:
     )
 
 
+def rows_that_did_not_come(where: Where) -> Steps:
+    """What lets a watermark go on that waits for rows of a transaction."""
+    return (
+        Step("", "subscribe to the topics of all captured tables, where one of theirs is left out"),
+        Step(where.command("epoch", "raise", "SOURCE", *WHY), "or, where they are lost, begin a new epoch"),
+        Step(where.command("snapshot", "SOURCE"), "and read the tables from the source's database"),
+    )
+
+
 def _lost(where: Where) -> Steps:
     dismiss = where.command("dead-letters", "dismiss", "SOURCE", "--code", "lost", *WHY)
     return (
@@ -203,7 +212,7 @@ REMEDIES: tuple[tuple[str, Callable[[Where], Steps]], ...] = (
     (r"[\d,]+ offsets of .* were (deleted|read)", _lost),
     (r"topic .* was created anew", _lost),
     (r"the storage sink lacks ", _missing_file),
-    (r"the upstream's binlog changed servers", _servers),
+    (r"the upstream's binlog (changed servers|began anew)", _servers),
     (r"silver has lost |a retention floor has ", _silver_lost),
     (r"bronze has lost |bronze: |bronze .*: ", _bronze_lost),
     (r"[\d,]+ records of .* are (missing by|not as long)", _lost),

@@ -19,7 +19,7 @@ from lakehouse.spark.bronze.claim_checks import begin_looking, land_attachments
 from lakehouse.spark.bronze.kafka import land_topics
 from lakehouse.spark.bronze.recordings import land_recordings
 from lakehouse.spark.bronze.storage import land_storage
-from lakehouse.spark.change_log.watermark import snapshots_above
+from lakehouse.spark.change_log.watermark import snapshots_above, waiting_transaction
 from lakehouse.spark.gold.run import run_gold
 from lakehouse.spark.operations.requeue import decode_late_files
 from lakehouse.spark.ops.lake_record import register
@@ -63,6 +63,7 @@ def outcome(log: OpsLog, landed: int, batches: int, published: Manifest | None) 
         ],
         "problems": list(manifest.problems) if manifest else [],
         "snapshots_above": snapshots_above(log),
+        "waiting_transaction": waiting_transaction(log),
     }
 
 

@@ -31,6 +31,7 @@ from lakehouse.spark.change_log.watermark import (
     published_ends,
     snapshots_above,
     source_watermark,
+    waiting_transaction,
 )
 from lakehouse.spark.gold.settings import find_watermark
 from lakehouse.spark.lake import Lake
@@ -123,6 +124,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "deleted": _deleted(partitions, holder, log),
         "counts_again": [f"{topic}/{number}" for topic, number in again],
         "snapshots_above": snapshots_above(log),
+        "waiting_transaction": waiting_transaction(log),
         "gold_watermark": list(manifest.watermark) if manifest else None,
         "consistency": manifest.consistency if manifest else None,
         "dead_letters": sum(open_counts(log).values()),

@@ -243,8 +243,8 @@ def _refuse_other_server(session: Session, reader: Reader) -> None:
         )
     if watermark[0] < (epoch := last_epoch(reader.log)):
         raise LakehouseError(
-            f"{name}: expected gold at a place in epoch {epoch}, which has begun, got one before it: no place "
-            "of the server now can be compared with that; `lakehouse run all`, once the feed has told more"
+            f"{name}: expected gold at a place in epoch {epoch}, which has begun, got one before it, with "
+            "which no place of the server can be compared; `lakehouse run all`, once the feed has told more"
         )
     if not session.by_tso:
         with connect(session.settings) as server:
