@@ -92,7 +92,7 @@ class JsonChange(msgspec.Struct, gc=False):
     """A RowChange as silver stores it: key, images and types are JSON text, which some decoders make faster
     than values.
 
-    `canonical`, without flags, and none of the parts that it does not name.
+    Without flags, and none of the parts that it does not name.
     """
 
     database: str
@@ -107,6 +107,7 @@ class JsonChange(msgspec.Struct, gc=False):
     index: int
     types: bytes
     server: tuple[int, str] | None
+    encoding: str = "canonical"
 
 
 class SchemaChange(msgspec.Struct, omit_defaults=True):

@@ -107,6 +107,7 @@ FORMATS: dict[str, Format] = {
         has_watermarks=True,
         producer=_TICDC,
         harmful_settings=_settings.TICDC | _settings.TICDC_KAFKA | _settings.OPEN_PROTOCOL,
+        decode_stored=_lazy("ticdc.open_protocol", "decode_stored"),
         large=_later("ticdc.large_messages", "OPEN_PROTOCOL"),
         framed=True,
         schema_encodings=("ticdc-open", "ticdc-open-legacy", "ticdc-open-unflagged"),
@@ -293,11 +294,15 @@ def decode_stored(format: str, message: Message, options: Mapping[str, str]) -> 
     if decode is None or message.topic == SNAPSHOT_TOPIC:
         return decode_message(format, message, options)
     try:
-        return decode(message, options)
+        events = decode(message, options)
     except (ImportError, MemoryError):
         raise  # the machine's fault: no message is to blame
-    except Exception as error:
-        return [refused(error)]
+    except Exception:
+        return decode_message(format, message, options)
+    for event in events:
+        if type(event) is DeadLetter and event.code == "json":
+            return decode_message(format, message, options)  # which may mend it
+    return events
 
 
 def refused(error: Exception) -> DeadLetter:

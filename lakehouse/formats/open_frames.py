@@ -24,6 +24,15 @@ def frames(key: bytes | None, value: bytes | None) -> tuple[list[bytes], list[by
     return keys, values
 
 
+def is_one_frame(key: bytes, value: bytes) -> bool:
+    """Whether a message has one event, whose key begins at byte 16 and its value at byte 8."""
+    return (
+        key.startswith(_VERSION)
+        and int.from_bytes(key[8:16]) == len(key) - 16
+        and int.from_bytes(value[:8]) == len(value) - 8
+    )
+
+
 def _parts(data: bytes, start: int, what: str) -> list[bytes]:
     parts, size = [], len(data)
     if size - start >= 8 and int.from_bytes(data[start : start + 8]) == size - start - 8:

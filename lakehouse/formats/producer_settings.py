@@ -154,7 +154,8 @@ DEBEZIUM: Settings = {
         Setting(
             None,
             ".+",
-            "tables that it leaves out are taken for empty ones, for their statements come",
+            "tables that it leaves out are taken for empty ones, for their statements come; `status` has a "
+            "note on each table of which no row has come",
         ),
     ),
     **dict.fromkeys(

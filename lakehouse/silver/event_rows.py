@@ -121,7 +121,7 @@ class EventWriter:
                 before,
                 after,
                 change.types,
-                "canonical",
+                change.encoding,
                 (),
                 change.key_names,
                 None,

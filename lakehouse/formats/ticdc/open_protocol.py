@@ -33,11 +33,24 @@ from lakehouse.events import (
     Message,
     RowChange,
     SchemaChange,
+    Stored,
     Watermark,
 )
 from lakehouse.formats.invalid_text import decode_again, with_lost_text
 from lakehouse.formats.open_frames import framed, frames
-from lakehouse.formats.ticdc.open_values import BIT, COLUMN, Columns, ImagePlan, Reading, plan_of, read_image
+from lakehouse.formats.open_templates import FLOAT, INTEGER, TEXT, Sample, templates_of
+from lakehouse.formats.ticdc.open_values import (
+    BIT,
+    COLUMN,
+    FLOATS,
+    INTEGERS,
+    Column,
+    Columns,
+    ImagePlan,
+    Reading,
+    plan_of,
+    read_image,
+)
 from lakehouse.formats.wire_json import read_json
 
 _SPILLED = frozenset("tfvh")  # member names that the malformed `p` writes in place of a column's
@@ -91,21 +104,81 @@ def decode(message: Message, options: Mapping[str, str]) -> list[Event]:
 
 
 def _decode(message: Message, options: Mapping[str, str]) -> list[Event]:
-    zone, old_values = options.get("time_zone", "UTC"), options.get("output-old-value", "true") == "true"
-    keys, values = frames(message.key, message.value)
+    settings = _settings(options)
     found: list[Event] = []
-    for key_bytes, value in zip(keys, values, strict=True):
-        key = None
-        try:
-            key = read_json(_KEY, key_bytes, "event key")
-            events = _events(key, value, message.epoch, _reading(zone, old_values, key.rid, key.ptn))
-        except DecodeError as error:
-            place = (key.scm or None, key.tbl or None) if key else (None, None)
-            events = [DeadLetter(error.code, str(error), 0, *place)]
+    for key, value in zip(*frames(message.key, message.value), strict=True):
+        for event in _framed_events(key, value, message.epoch, settings):
+            event.index = len(found)
+            found.append(event)
+    return found
+
+
+def decode_stored(message: Message, options: Mapping[str, str]) -> Sequence[Stored]:
+    """The same with changes as silver stores them, where a row is like one before."""
+    settings = _settings(options)
+    templates = templates_of(*settings)
+    if (only := templates.only_change(message)) is not None:
+        return (only,)
+    if rb"\ufffd" in (message.value or b""):
+        return decode(message, options)
+    found: list[Stored] = []
+    for key, value in zip(*frames(message.key, message.value), strict=True):
+        change = templates.change(key, value, message.epoch, len(found))
+        if change is not None:
+            found.append(change)
+            continue
+        events = _framed_events(key, value, message.epoch, settings)
+        if len(events) == 1 and type(events[0]) is RowChange:
+            sample = functools.partial(_sample, key, value, events[0], settings)
+            templates.learn(key, value, events[0], sample)
         for event in events:
             event.index = len(found)
             found.append(event)
     return found
+
+
+def _settings(options: Mapping[str, str]) -> tuple[str, bool]:
+    """The server's zone, and whether the feed sends old values."""
+    return options.get("time_zone", "UTC"), options.get("output-old-value", "true") == "true"
+
+
+def _framed_events(key: bytes, value: bytes, epoch: int, settings: tuple[str, bool]) -> Sequence[Event]:
+    """The events of one frame, or its dead letter; the caller sets their `index`."""
+    event_key = None
+    try:
+        event_key = read_json(_KEY, key, "event key")
+        return _events(event_key, value, epoch, _reading(*settings, event_key.rid, event_key.ptn))
+    except DecodeError as error:
+        place = (event_key.scm or None, event_key.tbl or None) if event_key else (None, None)
+        return [DeadLetter(error.code, str(error), 0, *place)]
+
+
+def _sample(key: bytes, value: bytes, change: RowChange, settings: tuple[str, bool]) -> Sample | None:
+    """What a row that has been decoded has in common with others. None where its change says more than the
+    row: without a key, where a delete may have the key alone, text that is none, columns without flags.
+    """
+    event_key, (row, _) = _KEY.decode(key), _read_row(value)
+    columns = row.u or row.d or {}
+    plan = plan_of(columns, _reading(*settings, event_key.rid, event_key.ptn))
+    is_key_alone = change.op == "delete" and len(plan.key_names) == len(columns)
+    is_flagged = all(cell.f is not None for cell in columns.values())
+    if plan.types is not change.types or not plan.key_names or is_key_alone or not is_flagged:
+        return None
+    codes = [cell.t for cell in columns.values()]
+    return Sample(
+        names=list(columns),
+        heads=[_head(name, cell) for name, cell in columns.items()],
+        values=[INTEGER if code in INTEGERS else FLOAT if code in FLOATS else TEXT for code in codes],
+        convert=dict(plan.converters),
+        key_names=plan.key_names,
+        encoding=plan.encoding,
+    )
+
+
+def _head(name: str, column: Column) -> bytes:
+    """A column's JSON before its value, as all releases write it."""
+    handle = b'"h":true,' if column.h else b""
+    return b'%b:{"t":%d,%b"f":%d,"v":' % (msgspec.json.encode(name), column.t, handle, column.f or 0)
 
 
 # Envelope

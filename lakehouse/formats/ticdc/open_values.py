@@ -264,9 +264,10 @@ _BINARY_WORDS = {
     251: "longblob",
     252: "blob",
 }
+INTEGERS, FLOATS = (1, 2, 3, 8, 9, 13, BIT, 247, 248), (4, 5)
 _FAMILIES = {
-    **dict.fromkeys((1, 2, 3, 8, 9, 13, BIT, 247, 248), "integer"),
-    **dict.fromkeys((4, 5), "float"),
+    **dict.fromkeys(INTEGERS, "integer"),
+    **dict.fromkeys(FLOATS, "float"),
     7: "timestamp",
     **dict.fromkeys((249, 250, 251, 252), "base64 text"),
 }

@@ -102,6 +102,12 @@ def _older(entry: Entry) -> str:
     return f"{listed(names, LINES)}: {brings}" if names else ""
 
 
+SETTINGS_CHANGED = (
+    "YAMLs, expectations or decisions differ from the last run's: gold takes them up, and folds again "
+    "what they change"
+)
+
+
 def plan_parts(entries: Sequence[Entry]) -> list[Part]:
     """What a run would do, source by source."""
     return [part for entry in entries for part in _plan(entry)]
@@ -117,6 +123,7 @@ def _plan(entry: Entry) -> Iterator[Part]:
         ("bronze", _landing(entry)),
         ("silver", _decoding(entry["silver_would_read"])),
         ("gold", applied if changes or statements else "nothing new"),
+        ("settings", SETTINGS_CHANGED if entry.get("settings_changed") else ""),
         ("new tables", listed(new, LINES) if new else ""),
         ("no YAML", _unconfigured(entry)),
         ("older tables", _older(entry)),

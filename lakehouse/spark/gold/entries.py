@@ -34,6 +34,10 @@ class State(NamedTuple):
 
 
 EXACT = State("exact", None, None)
+UNFILLED = (
+    "no row of it has come: it is empty, or the producer leaves it out (`table.include.list` and the like, a "
+    "subscription to some tables), which nothing in the feed tells"
+)
 
 
 def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str]) -> TableEntry:
@@ -60,6 +64,7 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
             *plan.lineage.notes,
             *notes,
             *_left_out(run, plan),
+            *([UNFILLED] if changes == (0, 0) and run.settings.said.rules.tells_all else []),
             *renamed(plan.gold, plan.wanted, plan.options.target),
         ),
         held=held_at(plan.held, run.window.position, plan.known),

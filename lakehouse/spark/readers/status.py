@@ -33,7 +33,7 @@ from lakehouse.spark.change_log.watermark import (
     source_watermark,
     waiting_transaction,
 )
-from lakehouse.spark.gold.settings import find_watermark
+from lakehouse.spark.gold.settings import asked_of, find_watermark
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -277,6 +277,8 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     )
     entry["gold_would_apply"] = {f"{row.database}.{row.table}": row["count"] for row in changes}
     entry["ddl_would_apply"] = [row.ddl for row in ddl]
+    asked = None if manifest is None else manifest.asked
+    entry["settings_changed"] = asked is not None and asked != asked_of(source.gold, log)
     return {**entry, **table_changes(source, log, done, manifest)}
 
 

@@ -13,12 +13,13 @@ from lakehouse.events import Message
 from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.silver import Done
+from lakehouse.spark.gold.entries import UNFILLED
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.readers.show import show_all
 from tests.support.engine import Memory
-from tests.support.feeds import Canal, TiCDC
+from tests.support.feeds import Canal, Debezium, TiCDC
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -182,3 +183,22 @@ def test_gold_follows_the_server_that_is_said_and_folds_again_where_it_becomes_a
 
     assert in_order(unsaid["d.t"]) == [{"id": 1, "v": 2}, {"id": 2, "v": 7}]
     assert in_order(said["d.t"]) == [{"id": 1, "v": 1}, {"id": 2, "v": 7}]
+
+
+def test_a_table_of_which_no_row_has_come_says_that_the_connector_may_leave_it_out(
+    spark: Any, tmp_path: Path
+) -> None:
+    feed = Debezium()
+    for at, table in enumerate(("t", "u"), 4):
+        feed.ddl(at, f"CREATE TABLE {table} (id INT PRIMARY KEY)", table)
+    for at in (10, 20, 30):
+        feed.change(at, "c", None, {"id": at})
+
+    landed(feed.messages, feed.format, tmp_path, 3, options={})
+
+    manifest = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last(Manifest)
+    assert manifest is not None
+    assert {one.table: (one.state, one.notes) for one in manifest.tables} == {
+        "t": ("exact", ()),
+        "u": ("exact", (UNFILLED,)),
+    }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.config.models import TableConfig
 from lakehouse.demo.run import RECORDING, SOURCE, configuration, run_demo
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.file_lock import run_lock
@@ -64,7 +65,14 @@ def test_status_and_plan_say_how_far_a_lake_is_and_change_nothing(spark: Any, tm
     between = plan(config, lake)[0]
     run(config, ("gold",), True, (), lake, quiet)
     told = status(config, lake)[0]
+    behind = plan(config, lake)[0]
+    config.tables["orders"] = TableConfig.model_validate(
+        {"source": SOURCE, "table": "shop.orders", "gold": {"deletes": "soft"}}
+    )
+    changed = plan(config, lake)[0]
 
+    assert (between["settings_changed"], behind["settings_changed"]) == (False, False)
+    assert (changed["settings_changed"], changed["gold_would_apply"]) == (True, {})
     assert before["silver_would_read"] == []
     assert between["gold_would_apply"] == {"shop.customers": 7, "shop.clients": 2, "shop.orders": 10}
     assert between["tables_to_create"] == ["shop.clients", "shop.orders"]
