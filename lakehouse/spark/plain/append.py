@@ -223,8 +223,8 @@ def commit(
 
 def _removal(added: dict[str, Any], at: int) -> dict[str, Any]:
     told = {"path": added["path"], "deletionTimestamp": at, "dataChange": True}
-    vector = added.get("deletionVector")
-    marks = {} if vector is None else {"deletionVector": vector}
+    vector = {name: value for name, value in (added.get("deletionVector") or {}).items() if value is not None}
+    marks = {"deletionVector": vector} if vector else {}
     return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": added["size"], **marks}
 
 

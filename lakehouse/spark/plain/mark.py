@@ -8,6 +8,7 @@ too many rows to look at, and where the vectors that are there are not known her
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -170,7 +171,7 @@ def _may_have(file: Added, asked: Asked, numbers: "np.ndarray[Any, Any] | None")
     return bool(np.searchsorted(numbers, low, "left") < np.searchsorted(numbers, high, "right"))
 
 
-def _rows_of(file: Path, asked: Asked, wanted: pa.Array) -> Any:
+def _rows_of(file: Path, asked: Asked, wanted: pa.Array) -> Iterator[tuple[int, Key]]:
     """The number and the key of each row whose key begins with one of the wanted values."""
     read = opened(file)
     held = set(read.schema_arrow.names)
