@@ -313,7 +313,7 @@ class Lake:
 
     def merge_rows(self, spark: SparkSession, name: str, wanted: Wanted) -> Done | None:
         """Merge the driver's rows by key into a gold table without Spark; None where nothing was done, and a
-        MERGE has to do it (lakehouse/spark/plain/merge.py, mark.py).
+        MERGE has to do it (lakehouse/spark/plain/merge.py, lakehouse/spark/plain/mark.py).
         """
         folder = self.folder(spark, "gold", name)
         if folder is None:
