@@ -203,5 +203,5 @@ def _land_recordings(context: RunContext, source: Source, paths: Sequence[Path],
 
     landed = land_recordings(context, [partial(read, path) for path in paths], stop)
     if not stop() and source.silver.options.get("compacted") != "true":
-        note_holes(context, seen, landed=landed > 0)
+        note_holes(context, seen)
     return landed

@@ -14,13 +14,15 @@ from lakehouse.spark.bronze.landed import held, note_left_out
 from lakehouse.spark.change_log.dead_letters import open_losses
 from lakehouse.spark.ops.run_context import RunContext
 
+# closes losses of topics alone: what bronze has lost is given up by nobody but an operator, as `lost`
+FILLED = "filled"
 
-def note_holes(context: RunContext, seen: Mapping[Place, list[tuple[int, int]]], *, landed: bool) -> None:
-    """Say which offsets are in no recording: `seen` are those that the recordings of a pass have, and
-    `landed` whether some of them are new, which may be what earlier recordings lacked.
+
+def note_holes(context: RunContext, seen: Mapping[Place, list[tuple[int, int]]]) -> None:
+    """Say which offsets are in no recording: `seen` are those that the recordings of a pass have. A run that
+    died may have landed what earlier ones lacked, so holes that are open are looked at in each pass.
     """
-    if landed:
-        _close_filled(context)
+    _close_filled(context)
     told: dict[Place, list[tuple[int, int]]] = {}
     for gap in context.log.all(Gap):
         if isinstance(gap, OffsetsLost):
@@ -35,12 +37,14 @@ def _close_filled(context: RunContext) -> None:
     """
     told = open_losses(context.log)
     ours = [gap for gap in told if isinstance(gap, OffsetsLost) and gap.read is False]
+    if not ours or len(ours) < len(told):
+        return
     ranges = [Lost(_place(gap), gap.first, gap.last + 1) for gap in ours]
     lacking = [one.end - one.first - held(context, one) for one in ranges]
-    if len(ours) < len(told) or lacking == [gap.missing for gap in ours]:
+    if lacking == [gap.missing for gap in ours]:
         return
     gaps = len(context.log.all(Gap))
-    context.log.add(Dismissed(code="lost", batch=-1, gaps=gaps, why="they have landed since"))
+    context.log.add(Dismissed(code=FILLED, batch=-1, gaps=gaps, why="they have landed since"))
     for one in ranges:
         note_left_out(context, one)
 

@@ -4,6 +4,7 @@ table that they concern is called exact.
 
 import shutil
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +223,8 @@ def test_s7_messages_that_land_below_those_that_were_read(
     whole = list(shop.feed.messages)
     shop.sent(message for message in whole if message.offset != 2)
     shop.run()
-    assert shop.states()["shop.a"] == ("exact", None)
+    left_out = "1 offsets of shop/0 from 2 on are in no recording"
+    assert shop.states()["shop.a"] == ("incomplete", left_out)
 
     shop.sent()
     shop.run()
@@ -273,7 +275,8 @@ def test_what_bronze_has_lost_is_told_until_it_is_restored_or_given_up(shop: Fee
     shop.goes_on(10, "a")
     shop.sent(message for message in shop.feed.messages if message.offset != 2)
     shop.run()
-    (letter,) = list_dead_letters(root, "shop", "lost")
+    hole, letter = sorted(list_dead_letters(root, "shop", "lost"), key=itemgetter("message"))
+    assert (hole["open"], hole["message"]) == (True, "1 offsets of shop/0 from 2 on are in no recording")
     assert (letter["open"], letter["message"]) == (True, shop.states()["shop.a"][1])
     assert letter["message"].startswith("bronze has lost 1 of 6 records (DELETE made version 1): restore")
 
@@ -288,7 +291,8 @@ def test_what_bronze_has_lost_is_told_until_it_is_restored_or_given_up(shop: Fee
     shop.goes_on(30, "a")
     shop.sent()
     shop.run()
-    assert (shop.states()["shop.a"], list_dead_letters(root, "shop", "lost")) == (("exact", None), [])
+    left = [letter for letter in list_dead_letters(root, "shop", "lost") if letter["open"]]
+    assert (shop.states()["shop.a"], left) == (("exact", None), [])
 
 
 def test_what_bronze_has_lost_unseen_is_not_given_up_with_what_had_been_told(shop: Feed) -> None:
