@@ -17,7 +17,16 @@ from bench.bench import quiet
 from bench.peers.contestants import PEERS, Job, Peer, Topic
 from bench.peers.feed import Cells, changes_in, messages, rows_at_end
 from bench.peers.process import Failed, measured_run
-from bench.peers.report import Found, Result, differences, place_figures, read_rows, size_of
+from bench.peers.report import (
+    Found,
+    Result,
+    differences,
+    keep,
+    kept,
+    place_figures,
+    read_rows,
+    size_of,
+)
 from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.errors import EnvironmentError_
 from lakehouse.sources.kafka_produce import produce
@@ -29,10 +38,11 @@ def main() -> None:
     given = arguments()
     with tempfile.TemporaryDirectory(prefix="lakehouse-peers-") as folder:
         root = Path(folder)
-        found = Found({name: Result() for name in given.peers})
         feed = list(messages(given.messages, "many", given.seed))
-        found.changes, found.bytes = changes_in(feed), sum(len(one.value or b"") for one in feed)
-        found.rows = len(right := rows_at_end(feed))
+        right = rows_at_end(feed)
+        size = sum(len(one.value or b"") for one in feed)
+        results = {name: Result() for name in given.peers}
+        found = kept(given.kept, Found(results, changes_in(feed), len(right), size, given.seed))
         peers = prepared(given.peers, root, found)
         with start_broker(root / "broker") as broker:
             few = list(messages(FEW, "few", given.seed))
@@ -47,6 +57,7 @@ def main() -> None:
                 one = Round(root / f"round{number}", found)
                 for name, peer in peers.items():
                     one.measure(name, peer, topics, right)
+                keep(given.kept, found)
     place_figures(given, found)
 
 
@@ -55,6 +66,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--messages", type=int, default=300_000, help="messages of rows")
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--kept", type=Path, help="a file that keeps the rounds: a later run of the same feed adds to them"
+    )
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--report", type=Path, default=Path("docs/bench-peers.md"))
     return parser.parse_args()

@@ -20,6 +20,8 @@ from tests.support.paths import ROOT
 
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
 MEMORY = "2g"
+# Hudi estimates the size of objects by a library that attaches to the JVM from another one, for seconds
+_NO_AGENTS = ("-Djol.skipDynamicAttach=true", "-Djol.skipHotspotSAAttach=true")
 Done = Callable[[], bool]
 
 
@@ -93,7 +95,7 @@ def settings(jars: Sequence[Path], archive: Path) -> dict[str, str]:
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
         "spark.driver.extraClassPath": ":".join(map(str, jars)),
-        "spark.driver.extraJavaOptions": " ".join([*JVM, *archived(archive), *asked()]),
+        "spark.driver.extraJavaOptions": " ".join([*JVM, *_NO_AGENTS, *archived(archive), *asked()]),
         "spark.driver.memory": MEMORY,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -120,7 +122,7 @@ def flink_sql(scratch: Path) -> Peer:
 
     def load(topic: Topic, folder: Path) -> Job:
         script, told = folder / "load.sql", flink.loading(topic.bootstrap, topic.name, folder / "warehouse")
-        return Job([*jvm(), *flink.sql_client(script, told)], around)
+        return Job([*jvm(), *flink.run_sql(script, told)], around)
 
     return Peer("warehouse/bench.db/t0", load, _flink_rows(scratch))
 
@@ -140,7 +142,7 @@ def paimon_action(scratch: Path) -> Peer:
 
 def _flink(scratch: Path, name: str) -> tuple[Callable[[], list[str]], dict[str, str]]:
     """The beginning of a command of Flink's, and its environment."""
-    jars, folder = fetched.flink_jars(), scratch / name
+    jars, folder = [*fetched.flink_jars(), fetched.flink_program()], scratch / name
     around = environment(**flink.prepare(folder))
     classes = ["-cp", ":".join(map(str, jars))]
 
@@ -156,7 +158,7 @@ def _flink_rows(scratch: Path) -> Callable[[Path, Path], Job]:
 
     def rows(folder: Path, target: Path) -> Job:
         script, told = folder / "rows.sql", flink.reading(folder / "warehouse", target)
-        return Job([*jvm(), *flink.sql_client(script, told)], around)
+        return Job([*jvm(), *flink.run_sql(script, told, "batch")], around)
 
     return rows
 

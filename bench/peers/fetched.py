@@ -13,6 +13,7 @@ from bench.peers.relocate import Renaming, relocate
 from lakehouse.errors import EnvironmentError_
 from lakehouse.jvm.cache import cached_folder
 from lakehouse.jvm.jars import locked_jars
+from lakehouse.jvm.java import java
 
 _HERE = Path(__file__).parent
 
@@ -27,15 +28,31 @@ def hudi_python() -> Path:
 
 
 def flink_jars() -> list[Path]:
-    """Flink's own jars, from its package for Python, its SQL client, Paimon, and the Kafka connector with its
+    """Flink's own jars, from its package for Python, Paimon, and the Kafka connector with its
     client: under the names that Paimon's action knows them by.
     """
     jars = locked_jars(_HERE / "jars_paimon.txt", "Paimon and Flink's Kafka connector")
     flink = next(_environment("flink").glob("lib/python*/site-packages/pyflink"))
     own = [jar for jar in sorted((flink / "lib").glob("*.jar")) if not jar.name.startswith("flink-cep")]
-    client = sorted((flink / "opt").glob("flink-sql-client-*.jar"))
     kafka = [jar for jar in jars if "kafka" in jar.name]
-    return [*own, *client, *(jar for jar in jars if jar not in kafka), *_relocated(kafka)]
+    return [*own, *(jar for jar in jars if jar not in kafka), *_relocated(kafka)]
+
+
+def flink_program() -> Path:
+    """The folder of RunSql's class, compiled once; a Java without a compiler can't."""
+    source, jars = _HERE / "RunSql.java", flink_jars()
+
+    def fill(folder: Path) -> None:
+        compiler = [str(java()), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+        paths = ["-d", str(folder), "-cp", ":".join(map(str, jars))]
+        done = subprocess.run([*compiler, *paths, str(source)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise EnvironmentError_(
+                f"{source.name}: expected a Java with a compiler, got: {done.stderr.strip()[:200]}"
+            )
+
+    key = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    return cached_folder(f"peers/sql-{key}", fill)
 
 
 def _relocated(jars: list[Path]) -> list[Path]:

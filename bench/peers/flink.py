@@ -66,9 +66,12 @@ def options(folder: Path) -> list[str]:
     return [*opened, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
 
 
-def sql_client(script: Path, statements: Sequence[str]) -> list[str]:
-    script.write_text(";\n".join(statements) + ";\n")
-    return ["org.apache.flink.table.client.SqlClient", "-f", str(script)]
+def run_sql(script: Path, statements: Sequence[str], mode: str = "streaming") -> list[str]:
+    """The class that executes the statements (RunSql.java: Flink's package has no SQL gateway, without which
+    its SQL client does not start), and what it is told.
+    """
+    script.write_text(";\n".join(statements))
+    return ["RunSql", str(script), mode]
 
 
 def columns(text: bool = False) -> str:
@@ -107,7 +110,6 @@ def reading(folder: Path, target: Path) -> list[str]:
     told = {"connector": "filesystem", "path": f"file:{target}", "format": "json"}
     values = ", ".join(f"CAST(`{name}` AS STRING)" for name, _ in COLUMNS)
     return [
-        "SET 'execution.runtime-mode' = 'batch'",
         warehouse(folder),
         f"CREATE TABLE target ({columns(text=True)}) WITH ({_words(told)})",
         f"INSERT INTO target SELECT {values} FROM p.bench.t0",

@@ -7,8 +7,10 @@ import platform
 import statistics
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
 
 from bench.formats import FIGURES
 from bench.measure import Cost
@@ -41,6 +43,28 @@ class Found:
     changes: int = 0
     rows: int = 0
     bytes: int = 0
+    seed: int = 0
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds each peer with figures has, at least."""
+        return min((len(one.sizes) for one in self.results.values() if not one.failure), default=0)
+
+
+def kept(path: Path | None, found: Found) -> Found:
+    """The rounds that an earlier run of the same feed has kept in a file, to which new ones are added."""
+    if path is None or not path.exists():
+        return found
+    earlier = msgspec.json.decode(path.read_bytes(), type=Found)
+    feed = (found.seed, found.changes, found.bytes)
+    if (earlier.seed, earlier.changes, earlier.bytes) != feed:
+        raise SystemExit(f"{path}: expected rounds of the same feed, got those of another; remove the file")
+    return replace(earlier, results={name: earlier.results.get(name, Result()) for name in found.results})
+
+
+def keep(path: Path | None, found: Found) -> None:
+    if path is not None:
+        path.write_bytes(msgspec.json.encode(found))
 
 
 def read_rows(folder: Path) -> Rows:
@@ -88,13 +112,13 @@ def place_figures(given: argparse.Namespace, found: Found) -> None:
 
 
 def lines(given: argparse.Namespace, found: Found) -> Iterator[str]:
-    told = f"--messages {given.messages} --rounds {given.rounds} --seed {given.seed}"
+    told = f"--messages {given.messages} --rounds {found.rounds} --seed {given.seed}"
     few = "" if set(found.results) == set(TITLES) else f" --peers {' '.join(found.results)}"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     yield f"    python -m bench.peers {told}{few}"
     yield ""
     yield (
-        f"{time.strftime('%Y-%m-%d')}; median of {given.rounds}; {given.messages:,} messages of "
+        f"{time.strftime('%Y-%m-%d')}; median of {found.rounds}; {given.messages:,} messages of "
         f"{found.bytes / given.messages:.0f} bytes with {found.changes:,} changes, {found.rows:,} rows at "
         f"the end; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}; load average at the end {os.getloadavg()[2]:.1f}."

@@ -7,6 +7,7 @@ import struct
 import sys
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from bench.peers.contestants import JVM, PEERS
 from bench.peers.feed import cells_of, changes_in, messages, rows_at_end
 from bench.peers.process import Failed, measured_run
 from bench.peers.relocate import Renaming, relocate, relocated_class
-from bench.peers.report import TITLES, Found, Result, differences, place_figures, read_rows
+from bench.peers.report import TITLES, Found, Result, differences, keep, kept, place_figures, read_rows
 from lakehouse.events import Image, RowChange, SchemaChange
 from lakehouse.formats.canal.flat_message import decode
 from lakehouse.spark import session
@@ -90,7 +91,7 @@ def test_rows_that_differ_are_counted_by_how_they_do() -> None:
 
 
 def given(page: Path) -> argparse.Namespace:
-    return argparse.Namespace(messages=10, rounds=2, seed=1, peers=list(TITLES), report=page)
+    return argparse.Namespace(messages=10, seed=1, peers=list(TITLES), report=page)
 
 
 def loaded(*many: float, few: float = 4.0) -> Result:
@@ -120,6 +121,19 @@ def test_without_ours_there_is_nothing_to_hold_peers_against(tmp_path: Path) -> 
     place_figures(given(tmp_path / "page.md"), Found({"hudi": loaded(20)}, changes=1, rows=1))
 
     assert "×" not in (tmp_path / "page.md").read_text()
+
+
+def test_rounds_of_the_same_feed_are_kept_for_a_later_run(tmp_path: Path) -> None:
+    path, new = tmp_path / "kept.json", Found({"hudi": Result()}, changes=5, rows=4, bytes=7, seed=1)
+    keep(path, replace(new, results={"hudi": loaded(20, 21), "ours": loaded(10)}))
+
+    again = kept(path, new)
+
+    assert again.results == {"hudi": loaded(20, 21)}
+    assert again.rounds == 2
+    assert kept(tmp_path / "none", new) is new
+    with pytest.raises(SystemExit, match="expected rounds of the same feed"):
+        kept(path, replace(new, changes=6))
 
 
 def test_every_peer_has_a_title() -> None:
