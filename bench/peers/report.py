@@ -59,7 +59,8 @@ def kept(path: Path | None, found: Found) -> Found:
     feed = (found.seed, found.changes, found.bytes)
     if (earlier.seed, earlier.changes, earlier.bytes) != feed:
         raise SystemExit(f"{path}: expected rounds of the same feed, got those of another; remove the file")
-    return replace(earlier, results={name: earlier.results.get(name, Result()) for name in found.results})
+    results = {**found.results, **earlier.results}
+    return replace(earlier, results={name: results[name] for name in TITLES if name in results})
 
 
 def keep(path: Path | None, found: Found) -> None:
