@@ -5,6 +5,7 @@ as the lists beside this file name them with their checksums.
 import hashlib
 import subprocess
 import sys
+import zipfile
 from functools import partial
 from pathlib import Path
 
@@ -33,13 +34,15 @@ def flink_jars() -> list[Path]:
     """
     jars = locked_jars(_HERE / "jars_paimon.txt", "Paimon and Flink's Kafka connector")
     flink = next(_environment("flink").glob("lib/python*/site-packages/pyflink"))
-    own = [jar for jar in sorted((flink / "lib").glob("*.jar")) if not jar.name.startswith("flink-cep")]
+    own = sorted((flink / "lib").glob("*.jar"))
     kafka = [jar for jar in jars if "kafka" in jar.name]
     return [*own, *(jar for jar in jars if jar not in kafka), *_relocated(kafka)]
 
 
 def flink_program() -> Path:
-    """The folder of RunSql's class, compiled once; a Java without a compiler can't."""
+    """A jar of RunSql's class, compiled once; a Java without a compiler can't. A JVM whose class path has a
+    folder writes no class archive.
+    """
     source, jars = _HERE / "RunSql.java", flink_jars()
 
     def fill(folder: Path) -> None:
@@ -50,9 +53,11 @@ def flink_program() -> Path:
             raise EnvironmentError_(
                 f"{source.name}: expected a Java with a compiler, got: {done.stderr.strip()[:200]}"
             )
+        with zipfile.ZipFile(folder / "sql.jar", "w") as jar:
+            jar.write(folder / "RunSql.class", "RunSql.class")
 
     key = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
-    return cached_folder(f"peers/sql-{key}", fill)
+    return cached_folder(f"peers/sql-{key}", fill) / "sql.jar"
 
 
 def _relocated(jars: list[Path]) -> list[Path]:
