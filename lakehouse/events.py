@@ -118,7 +118,8 @@ class SchemaChange(msgspec.Struct, omit_defaults=True):
 
     `columns` and `primary_key` come from schema records; `columns` is a list of `{"name", "type", …}`.
     `parts`: into how many statements at this position the producer has divided the one that ran, each with an
-    event of its own; 0 where that is not known.
+    event of its own; 0 where that is not known. `table` is empty where the producer could not read the
+    statement.
     """
 
     kind: str

@@ -25,8 +25,12 @@ NAMES_MIXED = (
     "the wrong ones"
 )
 BINARY_TEXT = "columns are text in charset binary, whose bytes its producer may send as if they were text"
+READ_OTHERWISE = (
+    "its producer reads a statement otherwise than the server, or not at all, and may send the values that "
+    "follow under the wrong columns"
+)
 # what its producer goes on to do behind a TRUNCATE, and with a table that is made like this one
-LASTING = (NAMES_MIXED, BINARY_TEXT)
+LASTING = (NAMES_MIXED, BINARY_TEXT, READ_OTHERWISE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,11 @@ class ColumnType:
         """
         return _FAMILIES.get(self.base, "unknown")
 
+    @property
+    def size(self) -> int:
+        """How many characters or bytes CHAR, VARCHAR, BINARY and VARBINARY hold at most."""
+        return 1 if self.length is None else self.length
+
     def __str__(self) -> str:
         if self.members:
             arguments = "(" + ",".join("'" + member.replace("'", "''") + "'" for member in self.members) + ")"

@@ -25,6 +25,7 @@ said = notebook.said
 
 # MAGIC %md
 # MAGIC ## What do they keep from being exact?
+# MAGIC What is lost has no message: `problems` and `why` have it, and nothing below.
 
 # COMMAND ----------
 

@@ -190,8 +190,10 @@ def _column(column: ColumnDef) -> Meaning:
 
 def _type(column_type: ColumnType) -> str:
     """TiDB's parser, whose spelling the test data has, writes a YEAR without a width so, no charset of ENUM
-    and SET, and no length of TEXT and BLOB, which chooses among them.
+    and SET, no length of TEXT and BLOB, which chooses among them, and utf8 for utf8mb3.
     """
+    if column_type.charset == "utf8mb3":
+        column_type = replace(column_type, charset="utf8")
     if column_type.base == "year" and column_type.length is None:
         return "year(-1)"
     if column_type.base in ("text", "blob"):

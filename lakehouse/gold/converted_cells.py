@@ -147,5 +147,5 @@ def _text(cell: str, new: ColumnType) -> Typed | None:
     """Cut at the new type's length, in characters; CHAR drops its last spaces."""
     if new.base not in ("char", "varchar") or new.charset != "utf8mb4":
         return None
-    cut = f"substring({cell}, 1, {new.length or 1})"
+    cut = f"substring({cell}, 1, {new.size})"
     return Typed(f"rtrim({cut})" if new.base == "char" else cut, "STRING")

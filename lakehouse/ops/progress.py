@@ -19,7 +19,7 @@ Ranges = tuple[tuple[int, int], ...]
 """Numbers that were seen, as ascending ranges of which both ends are included."""
 
 
-def ranges_with(seen: Ranges, numbers: set[int]) -> Ranges:
+def ranges_with(seen: Iterable[tuple[int, int]], numbers: set[int]) -> Ranges:
     """Ranges of numbers, with more numbers."""
     ranges: list[tuple[int, int]] = []
     for low, high in sorted([*seen, *((number, number) for number in numbers)]):
@@ -201,6 +201,24 @@ class OpenTransaction(msgspec.Struct, frozen=True):
 
     seen: Ranges
     last: Position
+
+
+def id_in_epoch(id_: str, epoch: int) -> str:
+    """A transaction's id among those of all epochs: another server may give it again."""
+    return f"{epoch}/{id_}" if epoch else id_
+
+
+def epoch_of_id(id_: str) -> int:
+    """The epoch of an id that `id_in_epoch` has made."""
+    epoch, slash, _ = id_.partition("/")
+    return int(epoch) if slash and epoch.isdecimal() else 0
+
+
+def parted_id(id_: str) -> tuple[str, int | None]:
+    """An id as what is before the number that it ends in, without zeros at its front, and the number."""
+    digits = id_[len(id_.rstrip("0123456789")) :][-18:]
+    number = digits.lstrip("0") or digits[-1:]
+    return id_.removesuffix(number), int(number) if number else None
 
 
 class LostRows(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from msgspec import UNSET
 
 from lakehouse.ddl import edits as E
+from lakehouse.ddl.apply.conditions import indexes_at
 from lakehouse.ddl.apply.schema import create
 from lakehouse.errors import DdlError
 from lakehouse.ops.progress import plain
@@ -16,6 +17,7 @@ from lakehouse.ops.records.operators import Imported
 from lakehouse.schema import Column, ColumnType, TableSchema, name_key
 from lakehouse.schema_history.named_tables import statements_of
 from lakehouse.schema_history.schema_records import Record, recorded_schema
+from lakehouse.schema_history.table_lives import EMPTY
 
 # what the server shows of a table
 _SHOWN = re.compile(r"CREATE TABLE `(?:[^`]|``)*` \(\n")
@@ -107,3 +109,12 @@ def with_blocking_snapshots(records: Iterable[Record]) -> list[Record]:
 def _is_shown(record: Record) -> bool:
     is_timed = bool(record.columns) and (record.commit_ts or 0) % _SECOND != 0
     return is_timed and record.kind == "ddl" and _SHOWN.match(record.ddl or "") is not None
+
+
+def first_schema(told: E.CreateTable | E.CreateTableLike, charset: str | None, server: str) -> TableSchema:
+    """The schema of a new table of a database with this charset, empty where the statement does not have all
+    of it.
+    """
+    if isinstance(told, E.CreateTable) and told.columns and not told.as_select:
+        return create(replace(told, charset=told.charset or charset, indexes=indexes_at(told, server)))
+    return EMPTY

@@ -15,7 +15,7 @@ from lakehouse.ddl.policy import Rules, action_of, alter_outcome, stopping
 from lakehouse.ddl_effects import Clear, Rekey, Retype
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
-from lakehouse.lineage import BINARY_TEXT, LASTING, NAMES_MIXED, Held, Lineage, Step
+from lakehouse.lineage import BINARY_TEXT, LASTING, NAMES_MIXED, READ_OTHERWISE, Held, Lineage, Step
 from lakehouse.schema import Column, ColumnType, TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
@@ -109,6 +109,7 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         return rule_on_unread(record, str(error), rules)
     mixed = rules.mixes_names and _exchanges_names(schema, judged.schema)
     told = doubts_of(judged.schema, record.ddl, rules)
+    told += _doubts_of_unread(schema, judged.schema, record, rules)
     changes = judged.schema != schema or judged.effects
     return Ruling(
         held=judged.held,
@@ -123,10 +124,23 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
     )
 
 
+def rule_on_create_again(lineage: Lineage, told: TableSchema, record: Record, rules: Rules) -> Ruling:
+    """A CREATE IF NOT EXISTS of a table that is there: some releases of Canal, where they could read it, take
+    its columns for the table's.
+    """
+    actual, known = lineage.source_schema, {why for _, why in lineage.incomplete}
+    if actual is None or not (told.columns and record.table):
+        return NOTHING
+    doubts = [why for why in _doubts_of_columns(told, actual, rules) if why not in known]
+    found = tuple((record.position, why) for why in doubts)
+    return Ruling(incomplete=found, beyond=lineage.beyond) if found else NOTHING
+
+
 def doubts_of(
     schema: TableSchema,
     ddl: str | None,
     rules: Rules,
+    *,
     charset: str | None = None,
     like: Lineage | None = None,
 ) -> list[str]:
@@ -138,6 +152,47 @@ def doubts_of(
     is_binary = charset == "binary" or _IN_BINARY.search(ddl or "") is not None
     has_bytes = any(column.type.family == "binary" for column in schema.columns)
     return [BINARY_TEXT] if rules.mixes_names and is_binary and has_bytes else []
+
+
+def doubts_of_create(
+    schema: TableSchema,
+    record: Record,
+    rules: Rules,
+    *,
+    charset: str | None,
+    like: Lineage | None,
+    before: TableSchema | None,
+) -> list[str]:
+    """The same of a new table; `before` is the schema of the one that it takes the place of."""
+    told = doubts_of(schema, record.ddl, rules, charset=charset, like=like)
+    return told + (_doubts_of_unread(before, schema, record, rules) if before is not None else [])
+
+
+def _doubts_of_unread(old: TableSchema, new: TableSchema, record: Record, rules: Rules) -> list[str]:
+    """What a statement that its producer could not read leaves in doubt, which goes on with the columns from
+    before it.
+    """
+    return _doubts_of_columns(old, new, rules) if record.table == "" else []
+
+
+def _doubts_of_columns(taken: TableSchema, actual: TableSchema, rules: Rules) -> list[str]:
+    """What a table's rows leave in doubt where the producer takes its columns for others. Canal goes by their
+    places, and stops at a row of more columns than it knows of.
+    """
+    pairs = zip(taken.columns, actual.columns, strict=False)
+    fits = len(taken.columns) < len(actual.columns) or all(_is_read_alike(*pair) for pair in pairs)
+    return [READ_OTHERWISE] if rules.mixes_names and not fits else []
+
+
+def _is_read_alike(one: Column, other: Column) -> bool:
+    """Whether Canal sends a column's values in one form under both names and types."""
+
+    def read(column: Column) -> tuple[object, ...]:
+        kind = column.type
+        padded = kind.length if kind.base == "binary" else None
+        return name_key(column.name), kind.family, kind.unsigned, padded
+
+    return read(one) == read(other)
 
 
 def _exchanges_names(old: TableSchema, new: TableSchema) -> bool:

@@ -5,11 +5,10 @@ ended.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
-from lakehouse.ddl.apply.conditions import edits_at, indexes_at
-from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.apply.conditions import edits_at
 from lakehouse.ddl.parse.recover import rewound
 from lakehouse.ddl.parse.targets import targets
 from lakehouse.ddl.policy import Rules
@@ -17,10 +16,18 @@ from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage, Name, Step
-from lakehouse.schema import TableSchema, name_key
+from lakehouse.schema import name_key
+from lakehouse.schema_history.created_schemas import first_schema
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.named_tables import as_parsed, names_of_hidden_session, statements_of
-from lakehouse.schema_history.rulings import UNPLACED, doubts_of, rule_on_alter, rule_on_table, rule_on_unread
+from lakehouse.schema_history.rulings import (
+    UNPLACED,
+    doubts_of_create,
+    rule_on_alter,
+    rule_on_create_again,
+    rule_on_table,
+    rule_on_unread,
+)
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import EMPTY, MAYBE_OLDER, Lives, one_of_equals
 
@@ -227,25 +234,22 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
         context.others(statement.like, statement.database) if isinstance(statement, E.CreateTableLike) else []
     )
     like = one_of_equals([lives.find(model, position) for model in models])
-    if _makes_room(context, name, statement):
-        charset = lives.charsets.of(name[0])
-        schema = like.source_schema if like else _first_schema(statement, charset, context.rules.server)
-        lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
-        if statement.if_not_exists and lives.virtual and name not in lives.free_since:
-            lineage.notes.append(MAYBE_OLDER)  # a binlog has such a statement in any case
-        doubts = doubts_of(schema or EMPTY, context.record.ddl, context.rules, charset, like=like)
-        lineage.incomplete += [(position, why) for why in doubts]
-        if schema is None:
-            rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
-
-
-def _first_schema(told: E.CreateTable | E.CreateTableLike, charset: str | None, server: str) -> TableSchema:
-    """The schema of a new table of a database with this charset, empty where the statement does not have all
-    of it.
-    """
-    if isinstance(told, E.CreateTable) and told.columns and not told.as_select:
-        return create(replace(told, charset=told.charset or charset, indexes=indexes_at(told, server)))
-    return EMPTY
+    charset = lives.charsets.of(name[0])
+    before = lives.live[name].source_schema if name in lives.live else None
+    schema = like.source_schema if like else first_schema(statement, charset, context.rules.server)
+    if not _makes_room(context, name, statement):
+        lineage = lives.get(name, position)
+        rule_on_create_again(lineage, schema or EMPTY, context.record, context.rules).apply(lineage)
+        return
+    lineage = lives.begin(name, lives.low(name, position), schema or EMPTY, context.record.ddl)
+    if statement.if_not_exists and lives.virtual and name not in lives.free_since:
+        lineage.notes.append(MAYBE_OLDER)  # a binlog has such a statement in any case
+    doubts = doubts_of_create(
+        schema or EMPTY, context.record, context.rules, charset=charset, like=like, before=before
+    )
+    lineage.incomplete += [(position, why) for why in doubts]
+    if schema is None:
+        rule_on_unread(context.record, f"{'.'.join(models[0])}: {MODEL}", context.rules).apply(lineage)
 
 
 def _makes_room(context: Context, name: Name, statement: E.CreateTable | E.CreateTableLike) -> bool:
@@ -371,20 +375,12 @@ def _recover(context: Context, name: Name, to: Name | None) -> None:
         if to is not None:
             lives.rename(name, to, position)
     elif to is not None:
-        _recover_truncated(lives, lineage, to, position)
+        lives.restore_cleared(lineage, to, position).incomplete.append((position, RECOVERED))
     else:
         lineage.gone = None
         lineage.incomplete.append((position, "it was flashed back upstream, which sends no rows"))
     if not context.proceeds(lineage, "recover_table"):
         lineage.incomplete = incomplete
-
-
-def _recover_truncated(lives: Lives, lineage: Lineage, to: Name, position: Position) -> None:
-    """The rows that a TRUNCATE took away come back as another table."""
-    cleared = [
-        step.schema for step in lineage.steps if any(isinstance(effect, Clear) for effect in step.effects)
-    ]
-    lives.begin(to, position, cleared[-1] if cleared else EMPTY).incomplete.append((position, RECOVERED))
 
 
 def _recover_database(context: Context, database: str, to: str | None) -> None:

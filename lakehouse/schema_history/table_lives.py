@@ -135,6 +135,12 @@ class Lives:
         self.live[name] = lineage
         return lineage
 
+    def restore_cleared(self, lineage: Lineage, name: Name, position: Position) -> Lineage:
+        """A table of the rows that a TRUNCATE has taken from another one, with its columns of then."""
+        steps = lineage.steps
+        cleared = [one.schema for one in steps if any(isinstance(effect, Clear) for effect in one.effects)]
+        return self.begin(name, position, cleared[-1] if cleared else EMPTY)
+
     def _go_on(self, name: Name, position: Position, schema: TableSchema, ddl: str | None) -> Lineage:
         """The dropped table of a name, empty from its end on, and created again with another schema."""
         lineage = self.ended.pop(name)

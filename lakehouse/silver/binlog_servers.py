@@ -263,3 +263,12 @@ def refuse_other_binlog(source: str, servers: Servers | None, epoch: int, file: 
             f"{source}: expected the server whose binlog the feed reads ({', '.join(sorted(names))}), "
             f"got one that writes {base}: a replica's own places mean nothing to the feed; name its server"
         )
+
+
+def behind_feed(source: str, place: object) -> LakehouseError:
+    """The error of a server that stands at a place below what the feed has told."""
+    return LakehouseError(
+        f"{source}: expected the server whose binlog the feed reads, got one that stands at {place}, behind "
+        "what the feed has told: another server's binlog, or one that was begun anew, which takes an epoch "
+        "of its own (`lakehouse epoch raise`)"
+    )

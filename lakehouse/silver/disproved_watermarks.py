@@ -6,6 +6,9 @@ before that it sends nothing more at or below their position.
 Two changefeeds that write to one topic do this, and a producer that goes back. What a partition sends that
 had promised nothing, or that did not count, is late and legal. The table has the change; but what else is
 missing is not known until the watermark has moved on.
+
+In a binlog a row of a transaction that is known at another place tells more: the binlog began anew (RESET
+MASTER, a restored server), and its places rank below those of before. An epoch settles that, no watermark.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,9 +41,19 @@ def _both(one: Disproved, other: Disproved) -> Disproved:
     return Disproved(first.name, one.n + other.n, first.position, first.place, until=until)
 
 
+def anew(epoch: int) -> Position:
+    """What no watermark of an epoch is past: up to where a binlog that began anew makes tables incomplete."""
+    return (epoch, 2**63 - 1, 0, 0, 0, 0)
+
+
 def disproved_text(one: Disproved) -> str:
     """A table's late changes in words."""
     place = f"{one.place.topic}/{one.place.partition} at offset {one.place.offset}"
+    if one.until == anew(one.until[0]):
+        return (
+            f"the upstream's binlog began anew (changes below those that were known: {one.n}, the first in "
+            f"{place}): rows since may be out of order; `lakehouse epoch raise`, then a snapshot"
+        )
     return (
         f"changes came after a watermark that had passed them ({one.n}, the first in {place}): a topic must "
         "have one changefeed; the next watermark settles it"

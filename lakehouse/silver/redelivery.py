@@ -5,8 +5,10 @@ Such messages carry no place in a log, so nothing of theirs says that they are r
 goes back to where its cursor was saved and sends all from there on once more, message by message, before
 anything new, and there a number falls: Canal counts its batches (`id`) from 1 anew, TiCDC without its
 extension has only the commit time (`es`), which falls between tables too. Where it does, messages are
-compared with the run that had come before, without what differs by nature (`id`, `ts`): while they go on as
-that run did they are copies, statements too. The first that does not is new. For `es` it takes two in a row.
+compared with the run that had come before, without what differs by nature (`id`, `ts`), and without types
+and key, which another Canal of a cluster has from SHOW CREATE TABLE (`int` where a statement said `INT`):
+while they go on as that run did they are copies, statements too. The first that does not is new. For `es` it
+takes two in a row.
 
 A Canal that falls behind sends all that it owes as one batch. So a second restart in a row, or one within the
 very first batch, shows no fall: number 1 follows number 1. The messages of a batch are made within
@@ -32,7 +34,7 @@ from lakehouse.events import Message
 from lakehouse.formats import FORMATS
 from lakehouse.formats.row import Redelivery
 
-_DIFFERS = ("id", "ts")
+_DIFFERS = ("id", "ts", "mysqlType", "sqlType", "pkNames")
 _PAUSE = 1000
 # of a Canal that has begun again (MemoryClientIdentityBatch of alibaba/canal), which an instance that is
 # loaded anew may do within the second

@@ -36,7 +36,10 @@ from lakehouse.ops.progress import (
     OpenTransaction,
     Ranges,
     Transactions,
+    epoch_of_id,
+    id_in_epoch,
     joined_parts,
+    parted_id,
     ranges_with,
     size_of,
 )
@@ -106,16 +109,6 @@ class TransactionEvents:
             self.row((f"tx={id_};{number}",), position)
 
 
-def id_in_epoch(id_: str, epoch: int) -> str:
-    """A transaction's id among those of all epochs: another server may give it again."""
-    return f"{epoch}/{id_}" if epoch else id_
-
-
-def _epoch(id_: str) -> int:
-    epoch, slash, _ = id_.partition("/")
-    return int(epoch) if slash and epoch.isdecimal() else 0
-
-
 def snapshot_position(position: Position) -> Position:
     """The place of a snapshot, from that of one of its rows."""
     return (*position[:4], 0, 0)
@@ -158,6 +151,7 @@ def advance(
     ends = deque([*awaited, *_above([end for end in told.ends if end[1]], open_, snapshots.full)])
     lost = _lost(LostRows() if snapshots.full else before.lost, TransactionEvents() if again else told)
     late = len(ends) if settled else len(awaited) if complete else 0
+    _close_cut(list(ends)[:late], before, open_, closed)
     places, lost = _ended(ends, late, open_, closed, lost=lost)
     held, whole = _held(before, places, None if complete else _under_way(snapshots))
     divided, partial = joined_parts(before.divided or (), told.divided)
@@ -286,14 +280,14 @@ class _Closed:
 
     def add_all(self, ids: Iterable[str]) -> None:
         for id_ in ids:
-            prefix, number = _parted(id_)
+            prefix, number = parted_id(id_)
             if number is None:
                 self._ids[id_] = None
             else:
                 self._new.setdefault(prefix, set()).add(number)
 
     def __contains__(self, id_: str) -> bool:
-        prefix, number = _parted(id_)
+        prefix, number = parted_id(id_)
         if number is None:
             return id_ in self._ids
         ranges = self._ranges.get(prefix, ())
@@ -316,13 +310,6 @@ class _Closed:
                 found[prefix] = known[max(0, left) :]
             left -= len(known)
         return found
-
-
-def _parted(id_: str) -> tuple[str, int | None]:
-    """An id as what is before the number that it ends in, without zeros at its front, and the number."""
-    digits = id_[len(id_.rstrip("0123456789")) :][-18:]
-    number = digits.lstrip("0") or digits[-1:]
-    return id_.removesuffix(number), int(number) if number else None
 
 
 def _with_epochs(state: Transactions) -> Transactions:
@@ -350,6 +337,21 @@ def _lost(before: LostRows, events: TransactionEvents) -> LostRows:
     return LostRows(unknown, dict(list(seen.items())[-_REMEMBERED:]))
 
 
+def _close_cut(
+    ends: Iterable[End], before: Transactions, open_: Mapping[str, OpenTransaction], closed: "_Closed"
+) -> None:
+    """Close those transactions which an epoch began within, or behind: rows of them came before it, and may
+    not come again. Nothing is on its way to `ends`. Behind one that is whole in the epoch there is none.
+    """
+    for id_, count in ends:
+        epoch = epoch_of_id(id_)
+        if epoch > (before.whole or MIN_POSITION)[0]:
+            ids = [id_in_epoch(id_.removeprefix(f"{epoch}/"), one) for one in range(epoch + 1)]
+            seen = ranges_with([each for one in ids if one in open_ for each in open_[one].seen], set())
+            if size_of(seen, count) == count or any(one in closed for one in ids):
+                closed.add_all([id_])
+
+
 def _ended(
     ends: deque[End], late: int, open_: dict[str, OpenTransaction], closed: "_Closed", lost: LostRows
 ) -> tuple[list[Position], LostRows]:
@@ -360,18 +362,17 @@ def _ended(
     lost.
     """
     places, unknown, taken = [], lost.unknown, dict(lost.seen)
-    newest = max((_epoch(id_) for id_, _ in ends), default=0)
+    newest = max((epoch_of_id(id_) for id_, _ in ends), default=0)
     while ends:
         id_, count = ends[0]
         seen = open_[id_].seen if id_ in open_ else ()
         missing = 0 if id_ in closed else count - size_of(seen, count)
         if missing and (late <= 0 or missing > unknown):
-            if _epoch(id_) == newest:
+            if epoch_of_id(id_) == newest:
                 break
-            kept = [end for end in ends if _epoch(end[0]) == newest]
-            late -= len(ends) - len(kept)
-            ends.clear()
-            ends.extend(kept)
+            for end in [end for end in ends if epoch_of_id(end[0]) != newest]:
+                ends.remove(end)
+                late -= 1
             continue
         if missing:
             unknown -= missing

@@ -326,5 +326,7 @@ def loss_text(gap: Gap) -> str:
             place = f"{gap.topic}/{gap.partition} from {gap.first} on"
             if gap.read is True:
                 return f"{gap.missing} offsets of {place} were read and are not in bronze"
+            if gap.read is False:
+                return f"{gap.missing} offsets of {place} are in no recording"
             return f"{gap.missing} offsets of {place} were deleted before they were read"
     raise TypeError(f"expected what a topic lost, got {type(gap).__name__}")

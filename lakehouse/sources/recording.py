@@ -10,7 +10,8 @@ tombstone. A file that ends in .gz is decompressed.
 import binascii
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ import msgspec
 from lakehouse.errors import DecodeError, EnvironmentError_
 from lakehouse.events import Message
 from lakehouse.formats.wire_json import read_json
+from lakehouse.ops.progress import OffsetRange, Place, ranges_with
 
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -47,6 +49,36 @@ def read_recording(path: Path) -> Iterator[Message]:
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise EnvironmentError_(f"{path}: expected a recording that can be read, got: {why}") from error
+
+
+def noted(messages: Iterable[Message], seen: dict[Place, list[tuple[int, int]]]) -> Iterator[Message]:
+    """The messages; what offsets they have is added to `seen`, as ranges. They may be read more than once."""
+    for message in messages:
+        ranges = seen.setdefault((message.topic, message.incarnation, message.partition), [])
+        if ranges and ranges[-1][1] + 1 == message.offset:
+            ranges[-1] = ranges[-1][0], message.offset
+        else:
+            ranges.append((message.offset, message.offset))
+        yield message
+
+
+def holes(
+    seen: Mapping[Place, list[tuple[int, int]]], told: Mapping[Place, list[tuple[int, int]]]
+) -> Iterator[OffsetRange]:
+    """For each partition one range, from the first to the last offset that lies between others, is not among
+    them, and in none of the ranges that were `told` before.
+    """
+    for place, ranges in seen.items():
+        ordered = ranges_with(tuple(ranges), set())
+        between = [(low[1] + 1, high[0] - 1) for low, high in pairwise(ordered)]
+        known = told.get(place, ())
+        new = [
+            (first, last)
+            for first, last in between
+            if not any(low <= first and last <= high for low, high in known)
+        ]
+        if new:
+            yield OffsetRange(*place, first=new[0][0], last=new[-1][1])
 
 
 def write_recording(messages: Iterable[Message], path: Path) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 # a worker hands back so many rows at once, or what it has made of so many bytes
 OUT_ROWS, OUT_BYTES = 8192, 16 * 1024 * 1024
@@ -44,3 +44,24 @@ def rows_batch(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordB
     values = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def columns_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
+    """A DataFrame from columns of Python values."""
+    names = [f"c{index}" for index in range(len(values))]
+    plain = StructType(list(map(StructField, names, (field.dataType for field in schema))))
+    frame = spark.createDataFrame(arrow_rows(schema, values).rename_columns(names), plain)
+    # renamed afterwards: a name may hold anything, dots and quotes included
+    return frame.select(
+        *[
+            frame[name].alias(field.name, metadata=field.metadata or {})
+            for name, field in zip(names, schema.fields, strict=True)
+        ]
+    )
+
+
+def arrow_rows(schema: StructType, values: list[list[Any]]) -> pa.Table:
+    """The rows of columns of Python values."""
+    plain = to_arrow_schema(schema).remove_metadata()
+    arrays = [pa.array(column, field.type) for column, field in zip(values, plain, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=plain)

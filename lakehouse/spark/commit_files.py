@@ -21,6 +21,7 @@ _CHECKSUM = re.compile(r"\d{20}\.crc")
 _CHECKPOINT_COLUMNS = [
     "add.path",
     "add.size",
+    "add.modificationTime",
     "add.stats",
     "add.deletionVector",
     "protocol.minReaderVersion",
@@ -154,8 +155,17 @@ def _replayed(actions: Iterable[dict[str, Any]], *, plain: bool) -> dict[str, An
         if (added := action.get("add")) is not None:
             files[unquote(added["path"])] = added
         if (removed := action.get("remove")) is not None:
-            files.pop(unquote(removed["path"]), None)
+            path = unquote(removed["path"])
+            # not the same file with another deletion vector, which a commit adds before it removes this one
+            if path in files and _vector(files[path]) == _vector(removed):
+                del files[path]
     return files if is_plain and not any(":" in file for file in files) else None
+
+
+def _vector(action: dict[str, Any]) -> tuple[Any, ...] | None:
+    """What tells a deletion vector from others of the same file."""
+    told = action.get("deletionVector")
+    return None if told is None else (told["storageType"], told["pathOrInlineDv"], told.get("offset"))
 
 
 def _checkpointed(path: Path) -> list[dict[str, Any]]:

@@ -245,7 +245,7 @@ def _text_widens(old: ColumnType, new: ColumnType) -> bool:
     if new.base == "char" and old.base != "char":
         return False
     if new.base in _CHARACTERS:
-        return old.base in _CHARACTERS and (new.length or 1) >= (old.length or 1)
+        return old.base in _CHARACTERS and new.size >= old.size
     return (
         _CAPACITY[new.base] >= (old.length or 1) * 4
         if old.base in _CHARACTERS

@@ -150,6 +150,8 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
     # "tidb" stores numbers by value and rounds, as every server does with a literal; in an integer column
     # MariaDB rounds a quoted one too. As text a number is what its server prints
     by_value = literal.number and not (family == "text" and isinstance(literal.cell, float))
+    if server == "mariadb" and family in ("time", "datetime", "timestamp"):
+        by_value = False  # it cuts what its type has no fraction digits for, of a number too (run)
     rules = "tidb" if by_value else "mysql" if family == "integer" else server
     codec = charset_codec(column_type.charset)
     target = Target(column_type, rules, zone or "UTC", codec, checked=True)

@@ -244,7 +244,10 @@ def real_text(number: float, server: str) -> str:
     1e-15…1e15, but for a number with digits behind its point.
     """
     if isinstance(number, Fixed):
-        return f"{number:.{number.scale}f}"
+        told = Decimal(repr(float(number)))
+        # the shortest digits that tell the number, if they are no more than its type has (run)
+        fits = -int(told.normalize().as_tuple().exponent) <= number.scale
+        return f"{told:.{number.scale}f}" if fits else f"{number:.{number.scale}f}"
     shortest = repr(float(number))
     if isinstance(number, Single):
         shortest = repr(single(number)) if server == "tidb" else f"{number:.6g}"

@@ -840,3 +840,67 @@ def test_labels_have_no_blanks_at_their_end() -> None:
 
     assert [column.type.members for column in schema.columns] == [("a", "b"), ("x",)]
     assert parse_type("enum('a ','b')").members == ("a", "b")
+
+
+# --- run on MariaDB 11.4 and MySQL 5.6
+
+
+def test_convert_leaves_labels_of_charset_binary() -> None:
+    schema = table("CREATE TABLE t (a ENUM('x') CHARACTER SET binary, b SET('x'), c CHAR(2)) CHARSET latin1")
+
+    schema, effects = altered(schema, "CONVERT TO CHARACTER SET utf8mb4")
+
+    assert [column.type.charset for column in schema.columns] == ["binary", "utf8mb4", "utf8mb4"]
+    assert [effect.column_id for effect in effects if isinstance(effect, Retype)] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "DEFAULT CHARSET latin1, CONVERT TO CHARACTER SET utf8mb3",
+        "CONVERT TO CHARACTER SET utf8mb3, DEFAULT CHARSET latin1",
+    ],
+)
+def test_a_default_charset_beside_convert_is_that_of_columns_to_come(clauses: str) -> None:
+    schema, _ = altered(table("CREATE TABLE t (a CHAR(2)) CHARSET utf8mb4"), clauses)
+
+    schema, _ = altered(schema, "ADD b CHAR(2)")
+
+    assert [column.type.charset for column in schema.columns] == ["utf8mb3", "latin1"]
+
+
+def test_utf8_and_utf8mb3_are_one_charset() -> None:
+    schema = table("CREATE TABLE t (a CHAR(2), b CHAR(9) AS (a) STORED) CHARSET utf8")
+
+    for clause in ("MODIFY a CHAR(2) CHARACTER SET utf8mb3", "CONVERT TO CHARACTER SET utf8mb3"):
+        assert altered(schema, clause)[1] == ()
+
+
+@pytest.mark.parametrize("column", ["a", "c"])
+def test_partition_by_may_name_a_column_as_it_was_before_the_statement(column: str) -> None:
+    """MariaDB takes both."""
+    rule = (
+        f"PARTITION BY RANGE ({column}) (PARTITION p VALUES LESS THAN (9), PARTITION q VALUES LESS THAN (99))"
+    )
+    schema, _ = altered(table("CREATE TABLE t (a INT, b INT)"), f"RENAME COLUMN a TO c {rule}")
+
+    assert schema.partition is not None
+    assert schema.partition.columns == (1,)
+
+
+def test_partition_by_a_name_that_two_columns_have_before_and_behind_a_statement_is_no_known_rule() -> None:
+    """MariaDB takes the one that had it, MySQL the one that gets it."""
+    rule = "PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (9), PARTITION q VALUES LESS THAN (99))"
+    schema, _ = altered(table("CREATE TABLE t (a INT, b INT)"), f"CHANGE a b INT, CHANGE b a INT {rule}")
+
+    _, effects = altered(schema, "DROP PARTITION p")
+
+    assert [type(effect) for effect in effects] == [Unknowable]
+
+
+def test_a_condition_of_an_index_in_a_list_of_columns_looks_at_the_table() -> None:
+    schema = table("CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, UNIQUE x (a, b))")
+
+    schema, _ = altered(schema, "ADD (c INT, UNIQUE IF NOT EXISTS x (b), UNIQUE IF NOT EXISTS y (c))")
+
+    assert schema.unique_keys == ((1, 2), (3,))

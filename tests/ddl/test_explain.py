@@ -66,3 +66,23 @@ def test_conditions_stay_with_what_they_condition() -> None:
 
     assert [meaning.get("if_exists") or meaning.get("if_not_exists") for meaning in got] == [True] * 5
     assert [edit.get("if_exists") or edit.get("if_not_exists") for edit in got[4]["edits"]] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "type_"),
+    [
+        ("CREATE TABLE t (a ENUM('x  ','y') NOT NULL)", "enum('x','y')"),
+        ("CREATE TABLE t (a TEXT CHARACTER SET utf8mb3)", "text character set utf8"),
+    ],
+)
+def test_a_type_is_spelled_as_tidbs_parser_spells_it(sql: str, type_: str) -> None:
+    (meaning,) = [expect_form(statement) for statement in read(sql)]
+
+    assert meaning["columns"][0]["type"] == type_
+
+
+def test_a_check_in_a_list_of_columns_is_a_clause_without_effect() -> None:
+    sql = "ALTER TABLE t ADD (a INT, CHECK (a > 0), FOREIGN KEY (a) REFERENCES p (a))"
+    (meaning,) = [expect_form(statement) for statement in read(sql)]
+
+    assert [edit["edit"] for edit in meaning["edits"]] == ["add_column", "no_effect", "no_effect"]

@@ -87,6 +87,26 @@ def test_an_option_in_a_servers_own_comment_is_a_clause() -> None:
     ) == (e.AddIndex(("a",), "i"),)
 
 
+def test_a_databases_placement_is_restored_within_a_comment() -> None:
+    """TiDB's parser prints the whole statement so where it has no other option."""
+    sql = "/*T![placement] ALTER DATABASE `d` PLACEMENT POLICY = `p` */"
+
+    assert only(sql) == e.NoEffect("ALTER DATABASE")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"CREATE TABLE t (a INT DEFAULT {'CASE WHEN 1 THEN ' * 3000})",
+        f"CREATE TABLE t (a DATE DEFAULT {'{d ' * 3000})",
+        f"CREATE TABLE t (a INT) /*T![ttl] {'(' * 3000}{')' * 3000} */",
+    ],
+)
+def test_what_is_nested_deeper_than_any_server_takes_is_refused(sql: str) -> None:
+    with pytest.raises(DdlError):
+        read(sql)
+
+
 @pytest.mark.parametrize("place", ["INDEX `i`", "PRIMARY KEY `PRIMARY`"])
 def test_regions_that_a_tidb_shows_are_below_sql(place: str) -> None:
     regions = f"SPLIT {place} BETWEEN (0) AND (1000000) REGIONS 4"
@@ -363,3 +383,11 @@ def test_plain_tokens_are_those_of_the_lexer() -> None:
         "CREATE TABLE `d`.`t` (id BIGINT(20) NOT NULL COMMENT 'key', n INT DEFAULT '1', PRIMARY KEY (`id`))"
     )
     assert plain_tokens(f"{create} /*T![placement] PLACEMENT POLICY=p */;") is not None
+
+
+@pytest.mark.parametrize(
+    "sql", ["CREATE TABLE t LIKE u)", "CREATE TABLE t (LIKE u) x", "CREATE TABLE t LIKE u, v"]
+)
+def test_nothing_follows_the_table_that_another_is_made_like(sql: str) -> None:
+    with pytest.raises(DdlError):
+        read(sql)

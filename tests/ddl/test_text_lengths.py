@@ -80,3 +80,19 @@ def test_a_decimal_of_no_digits_has_ten() -> None:
 )
 def test_convert_to_a_charset_widens_text_that_might_not_fit(old: str, charset: str, new: str) -> None:
     assert base_of(f"a {old}", f"CONVERT TO CHARACTER SET {charset}") == new
+
+
+@pytest.mark.parametrize(
+    ("definition", "base"),
+    [
+        ("TEXT", "text"),
+        ("TEXT CHARACTER SET latin1", "text"),
+        ("TINYTEXT CHARACTER SET latin1", "tinytext"),
+        ("TEXT(20000) CHARACTER SET latin1", "mediumtext"),
+        ("VARCHAR(20000) CHARACTER SET latin1", "mediumtext"),
+    ],
+)
+def test_convert_widens_no_type_that_the_statement_itself_gives(definition: str, base: str) -> None:
+    clause = f"MODIFY a {definition}, CONVERT TO CHARACTER SET utf8mb4"
+
+    assert base_of("a TEXT CHARACTER SET latin1", clause) == base

@@ -127,7 +127,7 @@ def pictured(name: str) -> set[str]:
     return set(lines.values())
 
 
-_ROW = re.compile(r"^\| (behind|incomplete) \| ([^|]+) \|", re.M)
+_ROW = re.compile(r"^\| (behind|incomplete|exact) \| ([^|]+) \|", re.M)
 
 
 def test_the_page_of_states_has_every_reason_that_something_mends() -> None:

@@ -12,7 +12,7 @@ from lakehouse.reporting.text.problems import source_problems
 from lakehouse.reporting.text.remedies import REMEDIES, Where, of_reason, of_table
 from lakehouse.reporting.text.tables import View
 from lakehouse.silver.binlog_servers import change_text
-from lakehouse.silver.disproved_watermarks import disproved_text
+from lakehouse.silver.disproved_watermarks import anew, disproved_text
 from lakehouse.sources.kafka_offsets import loss_text
 from lakehouse.spark.change_log.dead_letters import missing_text
 from lakehouse.spark.change_log.reconcile import SilverRows
@@ -54,6 +54,7 @@ def test_the_reasons_that_the_code_writes_have_their_remedies() -> None:
     held = stopping({"drop_column": "hold"}, ["drop_column"], AT, None)
     rejected = stopping({"drop_column": "reject"}, ["drop_column"], AT, None)
     late = Disproved(("shop", "orders"), 2, AT, NextOffset("shop", "", 0, 7), AT)
+    anew_at = Disproved(("shop", "orders"), 2, AT, NextOffset("shop", "", 0, 7), anew(0))
     gap = OffsetsLost(topic="shop", incarnation="", partition=0, first=1, last=3, missing=3, seen_at=0)
     again = TopicCreatedAgain(topic="shop", incarnation="a", by="b", read={}, seen_at=0)
     server = ServerChange("shop", "", 0, "", 0, 7, was=1, server=2, base="mysql-bin", number=3)
@@ -65,6 +66,7 @@ def test_the_reasons_that_the_code_writes_have_their_remedies() -> None:
     assert "ddl skip" in commands(f"held by a DDL: {rejected.why}")[0]
     assert "schema import" in commands(waiting(AT, ("colour",)).why)[0]
     assert "run all" in commands(disproved_text(late))[0]
+    assert "epoch raise" in commands(disproved_text(anew_at))[0]
     repair, *_, dismiss = commands(loss_text(gap))
     assert ("verify shop --repair" in repair, "--code lost" in dismiss) == (True, True)
     assert "--code lost" in commands(loss_text(again))[-1]

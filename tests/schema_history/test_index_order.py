@@ -46,3 +46,20 @@ def test_other_servers_make_them_as_they_are_written() -> None:
 
     assert [index.name for index in indexes_at(statement, "mysql")] == [None, "u"]
     assert [index.name for index in indexes_at(statement, "tidb")] == ["u", None]
+
+
+@pytest.mark.parametrize(("server", "count"), [("mariadb", 2), ("mysql", 1), ("tidb", 1)])
+@pytest.mark.parametrize("alters", [False, True])
+def test_a_mariadb_makes_no_unique_key_beside_a_primary_key_of_one_definition(
+    server: str, count: int, alters: bool
+) -> None:
+    """Run on 11.4. Without the primary key equal rows are two there."""
+    own = "" if alters else " UNIQUE PRIMARY KEY"
+    feed = TiCDC(server=server).ddl(1, f"CREATE TABLE `t` (`a` INT{own},`b` INT,`c` INT)")
+    if alters:
+        feed.ddl(2, "ALTER TABLE `t` MODIFY `a` INT PRIMARY KEY UNIQUE")
+    feed.ddl(3, "ALTER TABLE `t` DROP PRIMARY KEY")
+    for at in (4, 5):
+        feed.row(at, "INSERT", {"a": 1, "b": at, "c": 0}, types=TYPES, key=())
+
+    assert len(feed.table()) == count

@@ -103,11 +103,12 @@ class Feed:
         return self._add("schema", {"source": source, "databaseName": "d", "ddl": ddl}, None)
 
     def _add(self, topic: str, value: Json, key: Json | None) -> "Feed":
+        offset = sum(message.topic == topic for message in self.messages)
         self.messages.append(
             Message(
                 topic,
                 0,
-                len(self.messages),
+                offset,
                 json.dumps(key).encode() if key else None,
                 json.dumps(value).encode(),
             )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from lakehouse.events import Position
 from lakehouse.ops.progress import Disproved, NextOffset
 from lakehouse.ops.records.gold import Manifest
-from lakehouse.silver.disproved_watermarks import disproved_text, promised, standing
+from lakehouse.silver.disproved_watermarks import anew, disproved_text, promised, standing
 from lakehouse.spark.change_log.late_changes import disproved
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -63,6 +63,17 @@ def test_it_is_told_with_its_place() -> None:
         "changes came after a watermark that had passed them (2, the first in t/0 at offset 3): a topic must "
         "have one changefeed; the next watermark settles it"
     )
+
+
+def test_a_binlog_that_began_anew_is_told_of_until_an_epoch() -> None:
+    one = Disproved(("d", "a"), 2, at(3), NextOffset("t", "", 0, 3), until=anew(0))
+
+    assert disproved_text(one) == (
+        "the upstream's binlog began anew (changes below those that were known: 2, the first in t/0 at "
+        "offset 3): rows since may be out of order; `lakehouse epoch raise`, then a snapshot"
+    )
+    assert standing([one], [], (0, 2**40, 9, 1, 0, 0)) == (one,)
+    assert standing([one], [], (1, 1, 4, 1, 0, 0)) == ()
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 20), st.integers(0, 20)), max_size=6))

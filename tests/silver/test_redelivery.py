@@ -108,6 +108,11 @@ def test_what_differs_by_nature_is_not_compared_and_all_else_is() -> None:
 
     assert of().number == 1
     assert of().mark == of(id=9, ts=8).mark
+    # a Canal that takes over reads its tables from the database, not from the statements that made them
+    assert (
+        of(mysqlType={"id": "INT"}, pkNames=None).mark == of(mysqlType={"id": "int(11)"}, pkNames=["id"]).mark
+    )
+    assert of(sqlType={"id": 4}).mark == of(sqlType={"id": -5}).mark
     assert len({of().mark, of(es=8).mark, of(data=[{"id": "2"}]).mark, of(sql="x").mark}) == 4
     assert sent(Message("t", 0, 0, None, b"no json"), CANAL).number is None
 

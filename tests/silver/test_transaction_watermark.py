@@ -397,6 +397,55 @@ def test_a_later_epoch_ends_the_wait_for_rows_that_were_lost_before_it() -> None
     assert advance(None, lost).whole is None
 
 
+def cut(*, behind: int) -> Transactions:
+    """A transaction of three rows of which two came before an epoch, which has the rest and its END; then
+    `behind` others, one in each batch.
+    """
+    first = TransactionEvents(rows={"b": ({1, 2}, position(1, 2))})
+    rest = TransactionEvents()
+    rest.row(("tx=b;3",), (1, 1, 203, 1, 0, 1))
+    rest.end("b", 3, (1, 2**63 - 1, 0, 1, 0, 0))
+    state = stored(advance(stored(advance(None, first)), rest))
+    for number in range(behind):
+        told = TransactionEvents()
+        told.row((f"tx=c{number};1",), (1, 1, 300 + number, 1, 0, 1))
+        told.end(f"c{number}", 1, (1, 2**63 - 1, 0, 1, 0, 0))
+        state = stored(advance(state, told))
+    return state
+
+
+def test_an_epoch_that_begins_within_a_transaction_holds_nothing() -> None:
+    assert (cut(behind=0).whole, cut(behind=0).ends) == (None, (("1/b", 3),)), "rows may be on their way"
+    assert (cut(behind=2).whole, cut(behind=2).ends) == ((1, 1, 301, 1, 0, 1), ())
+
+
+def test_an_epoch_that_begins_behind_a_transaction_does_not_wait_for_what_a_connector_sends_again() -> None:
+    again, behind = TransactionEvents(), TransactionEvents()
+    again.row(("tx=u:2;2",), (1, 1, 302, 1, 0, 1))
+    again.end("u:2", 3, (1, 2**63 - 1, 0, 1, 0, 0))
+    behind.row(("tx=u:3;1",), (1, 1, 400, 1, 0, 1))
+    behind.end("u:3", 1, (1, 2**63 - 1, 0, 1, 0, 0))
+
+    state = stored(advance(stored(advance(None, many(3))), again))
+
+    assert (state.whole, state.ends) == (position(2, 1), (("1/u:2", 3),))
+    assert advance(state, behind).whole == (1, 1, 400, 1, 0, 1)
+
+
+def test_rows_from_before_an_epoch_are_none_of_a_transaction_behind_others_of_the_epoch() -> None:
+    """Another server may give the id of a transaction that was cut off again."""
+    lacks = TransactionEvents()
+    lacks.end("b", 2, (1, 2**63 - 1, 0, 1, 0, 0))
+    state = advance(None, TransactionEvents(rows={"b": ({1, 2}, position(1, 2))}))
+    whole = TransactionEvents()
+    whole.row(("tx=a;1",), (1, 1, 300, 1, 0, 1))
+    whole.end("a", 1, (1, 2**63 - 1, 0, 1, 0, 0))
+
+    state = advance(stored(advance(stored(advance(state, whole)), lacks)), TransactionEvents())
+
+    assert state.ends == (("1/b", 2),)
+
+
 def test_an_epoch_drops_no_transaction_that_is_whole() -> None:
     told = many(3)
     told.end("u:0", 2, (1, 2**63 - 1, 0, 1, 0, 0))

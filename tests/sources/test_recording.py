@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError, EnvironmentError_
 from lakehouse.events import Message
-from lakehouse.sources.recording import read_recording, write_recording
+from lakehouse.ops.progress import OffsetRange, Place
+from lakehouse.sources.recording import holes, noted, read_recording, write_recording
 
 
 def b64(data: bytes | None) -> str | None:
@@ -108,3 +109,16 @@ def test_what_is_written_is_what_is_read(
     assert write_recording(messages, path) == len(messages)
 
     assert list(read_recording(path)) == messages
+
+
+def test_offsets_between_others_are_holes_once_in_whatever_order_and_however_often_they_are_read() -> None:
+    seen: dict[Place, list[tuple[int, int]]] = {}
+    told = [Message("t", 0, offset, None, None) for offset in (7, 8, 3, 4, 12)]
+    told += [Message("t", 1, offset, None, None) for offset in (5, 6)]
+
+    for _ in range(2):
+        assert list(noted(told, seen)) == told
+
+    assert list(holes(seen, {})) == [OffsetRange("t", "", 0, 5, 11)]
+    assert list(holes(seen, {("t", "", 0): [(5, 6)]})) == [OffsetRange("t", "", 0, 9, 11)]
+    assert list(holes(seen, {("t", "", 0): [(5, 11)]})) == []

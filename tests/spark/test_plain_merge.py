@@ -14,6 +14,7 @@ import pytest
 from lakehouse.gold.columns import GoldColumn, Typed, gold_columns
 from lakehouse.gold.options import PLAIN
 from lakehouse.spark import limits
+from lakehouse.spark.commit_files import live_files
 from lakehouse.spark.gold.layout import PROPERTIES
 from lakehouse.spark.gold.merge import merge_frame, merge_here, replace_frame, typed_frame
 from lakehouse.spark.lake import Lake
@@ -132,7 +133,7 @@ def test_merges_leave_what_those_of_delta_leave(spark: Any, tmp_path: Path, key:
 
 @pytest.mark.parametrize(
     "property",
-    ["delta.enableDeletionVectors=true", "delta.enableChangeDataFeed=true", "delta.appendOnly=true"],
+    ["delta.enableChangeDataFeed=true", "delta.appendOnly=true"],
 )
 def test_a_table_that_asks_for_more_is_left_to_delta(spark: Any, tmp_path: Path, property: str) -> None:
     lake, (name, value) = Lake(str(tmp_path)), property.split("=")
@@ -225,3 +226,98 @@ def test_many_bytes_in_a_small_file_are_left_to_delta(
     assert sum(file.stat().st_size for file in (tmp_path / "gold/t").glob("*.parquet")) < 400_000
     row = rows_of(columns, {"id": 2})
     assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is None
+
+
+MARKS = "delta.enableDeletionVectors"
+
+
+def marked_table(spark: Any, lake: Lake, name: str, typed: Typed, columns: list[GoldColumn]) -> None:
+    """A table that marks the rows that it loses, as gold's large ones do."""
+    replace_frame(spark, lake, name, typed_frame(spark, typed, columns), create=True)
+    spark.sql(f"ALTER TABLE {lake.ref('gold', name)} SET TBLPROPERTIES ('{MARKS}' = 'true')").collect()
+
+
+def last_commit(folder: Path) -> list[dict[str, Any]]:
+    newest = max((folder / "_delta_log").glob("*.json"))
+    return [json.loads(line) for line in newest.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_rows_that_are_marked_are_those_that_delta_marks(spark: Any, tmp_path: Path, key: str) -> None:
+    chance, lake = random.Random(f"marks {key}"), Lake(str(tmp_path))
+    columns, keys = columns_of(key)
+    first, _ = batch(chance, columns, keys)
+    first = first if not first.raw else Typed(first.columns, {}, 0)
+    for name in ("theirs", "ours"):
+        marked_table(spark, lake, name, first, columns)
+    own = 0
+    for number in range(8):
+        typed, deleted = batch(chance, columns, keys)
+        frame = typed_frame(spark, typed, columns, ["delete" if gone else "put" for gone in deleted])
+        theirs = merge_frame(spark, lake, "theirs", frame, keys=keys, options=PLAIN, rows=9)
+        ours = None
+        if number != 4:  # one of Delta's among ours
+            ours = merge_here(spark, lake, "ours", typed, deleted=deleted, columns=columns, keys=keys)
+        own += ours is not None
+        if ours is None:
+            assert number == 4 or typed.raw or theirs.version in (9, 10, 11)
+            ours = merge_frame(spark, lake, "ours", frame, keys=keys, options=PLAIN, rows=9)
+        assert (ours.matched, ours.written) == (theirs.matched, theirs.written)
+        assert shown(spark, lake, "ours") == shown(spark, lake, "theirs"), number
+    assert own >= 4
+    assert sorted(live_files(tmp_path / "gold/ours") or ()) == sorted(
+        path.rpartition("/")[2] for path in lake.read(spark, "gold", "ours").inputFiles()
+    )
+    ref = lake.ref("gold", "ours")
+    spark.sql(f"OPTIMIZE {ref}").collect()
+    spark.sql(f"REORG TABLE {ref} APPLY (PURGE)").collect()
+    spark.sql(f"VACUUM {ref}").collect()
+    assert shown(spark, lake, "ours") == shown(spark, lake, "theirs")
+
+
+def test_rows_in_many_files_are_marked_and_those_files_stay(spark: Any, tmp_path: Path) -> None:
+    lake, chance = Lake(str(tmp_path)), random.Random(5)
+    columns, keys = columns_of("id")
+    rows = rows_of(columns, *({"id": number, "w": f"w{number}"} for number in range(3000)))
+    for name in ("theirs", "ours"):
+        frame = typed_frame(spark, rows, columns).repartitionByRange(4, "id").sortWithinPartitions("id")
+        lake.overwrite(frame, "gold", name, {**PROPERTIES, MARKS: "true"})
+    before = live_files(tmp_path / "gold/ours")
+    assert before is not None and len(before) == 4
+    for number in range(4):
+        ids = chance.sample(range(1500 if number < 2 else 3500), 200)
+        ids = list(range(900)) if number == 3 else ids  # all that the first file has
+        typed = rows_of(columns, *({"id": one, "w": f"{number}"} for one in ids))
+        deleted = [number == 3 or chance.random() < 0.3 for _ in ids]
+        ours = merge_here(spark, lake, "ours", typed, deleted=deleted, columns=columns, keys=keys)
+        frame = typed_frame(spark, typed, columns, ["delete" if gone else "put" for gone in deleted])
+        theirs = merge_frame(spark, lake, "theirs", frame, keys=keys, options=PLAIN, rows=9)
+        assert ours is not None and (ours.matched, ours.written) == (theirs.matched, theirs.written)
+        assert shown(spark, lake, "ours") == shown(spark, lake, "theirs"), number
+        told = json.loads((tmp_path / f"gold/ours/_delta_log/{ours.version:020d}.crc").read_text())
+        files = live_files(tmp_path / "gold/ours") or {}
+        gone = sum((file.get("deletionVector") or {}).get("cardinality", 0) for file in files.values())
+        records = sum(json.loads(file["stats"])["numRecords"] for file in files.values())
+        assert records - gone == lake.read(spark, "gold", "ours").count()
+        assert (told["numFiles"], told["numDeletedRecordsOpt"]) == (len(files), gone)
+        assert told["tableSizeBytes"] == sum(file["size"] for file in files.values())
+        touched = {action["add"]["path"] for action in last_commit(tmp_path / "gold/ours") if "add" in action}
+        if number < 2:  # rows of the lower half
+            assert 0 < len(touched & before.keys()) < 4
+    assert len(before.keys() & files.keys()) < 4
+
+
+def test_a_vector_that_is_not_as_told_is_left_to_delta(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    marked_table(spark, lake, "t", rows_of(columns, {"id": 1}, {"id": 2}, {"id": 3}), columns)
+    rows = rows_of(columns, {"id": 2})
+    assert merge_here(spark, lake, "t", rows, deleted=[False], columns=columns, keys=keys) is not None
+    (file,) = (tmp_path / "gold/t").glob("deletion_vector_*.bin")
+    data = file.read_bytes()
+    for broken in (data[:-6], data[:-5] + bytes([data[-5] ^ 1]) + data[-4:]):
+        file.write_bytes(broken)
+        assert merge_here(spark, lake, "t", rows, deleted=[False], columns=columns, keys=keys) is None
+    file.write_bytes(data)
+    assert merge_here(spark, lake, "t", rows, deleted=[False], columns=columns, keys=keys) is not None
+    assert lake.read(spark, "gold", "t").count() == 3

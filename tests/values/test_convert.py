@@ -258,6 +258,7 @@ def test_a_widening_compiles_to_nothing(old: str, new: str) -> None:
         ("decimal(10,2)", "decimal(12,3)"),
         ("varchar(10)", "char(10)"),
         ("varchar(10)", "varchar(9)"),
+        ("varchar(1)", "varchar(0)"),
         ("varchar(10)", "varchar(10) character set latin1"),
         ("float", "double"),
         ("datetime", "datetime(3)"),
@@ -479,3 +480,28 @@ def test_tidb_takes_an_offset_in_a_text_to_the_zone_of_the_session() -> None:
     assert stored("time", "-05:00") == "21:04:05"
     assert stored("timestamp", "Asia/Shanghai") == "2024-01-02 02:04:05Z"
     assert stored("datetime", None) is stored("date", None) is UNKNOWABLE
+
+
+@pytest.mark.parametrize("new", ["char(0)", "varchar(0)", "varbinary(0)", "binary(0)"])
+def test_a_type_without_room_keeps_nothing(new: str) -> None:
+    """Run on MariaDB 11.4 and MySQL 5.6, lax."""
+    assert convert("ab", parse_type("varchar(5)"), parse_type(new), server="mariadb") == ""
+    assert convert(12, parse_type("int"), parse_type(new), server="mysql") == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "text"),
+    [
+        ("double(53,30)", 0.1, "0.100000000000000000000000000000"),
+        ("double(20,15)", 12.7, "12.700000000000000"),
+        ("double(20,17)", 123.789, "123.78900000000000000"),
+        ("double(9,2)", -1.5, "-1.50"),
+        ("double(9,0)", 3.0, "3"),
+        ("float(30,20)", 0.1, "0.10000000149011612000"),
+    ],
+)
+def test_a_number_of_fixed_digits_prints_its_shortest_ones_and_zeros(
+    old: str, value: float, text: str
+) -> None:
+    """Run on MariaDB 11.4 and MySQL 5.6."""
+    assert convert(value, parse_type(old), parse_type("char(60)"), server="mysql") == text

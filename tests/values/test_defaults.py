@@ -201,3 +201,12 @@ def test_bytes_of_a_default_that_are_no_utf8_are_lost_in_tidb(default: str, tidb
     for server, told in (("tidb", tidb), ("mysql", mysql)):
         filled = default_value(default, parse_type("varbinary(20)"), False, server=server)
         assert b64decode(filled).hex() == told
+
+
+@pytest.mark.parametrize(("server", "time"), [("mariadb", "10:10:10"), ("mysql", "10:10:11")])
+def test_a_number_with_a_fraction_becomes_a_time_as_the_server_has_it(server: str, time: str) -> None:
+    """Run on MariaDB 11.4 and MySQL 5.6."""
+    assert default_value("101010.6", parse_type("time"), False, server=server) == time
+    assert default_value("20200102030405.9", parse_type("datetime"), False, server="mariadb") == (
+        "2020-01-02 03:04:05"
+    )

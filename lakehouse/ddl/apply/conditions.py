@@ -3,6 +3,7 @@ which order it makes the indexes of a CREATE.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.indexes import keys_of
@@ -20,20 +21,33 @@ def edits_at(edits: Sequence[e.Edit], server: str) -> list[e.Edit]:
         return not isinstance(edit, e.RenameColumn) or name_key(edit.name) != name_key(edit.to)
 
     done = [edit for edit in edits if server != "tidb" or is_done(edit)]
-    return done or list(edits)
+    done = done or list(edits)
+    return [_with_one_key(edit) for edit in done] if server == "mariadb" else done
+
+
+def _with_one_key(edit: e.Edit) -> e.Edit:
+    """MariaDB makes no unique key of a definition that asks for the primary key as well (run)."""
+    match edit:
+        case e.AddColumn(column) | e.ModifyColumn(column) | e.ChangeColumn(_, column) if column.primary_key:
+            return replace(edit, column=replace(column, unique=False))
+        case _:
+            return edit
 
 
 def indexes_at(statement: e.CreateTable, server: str) -> tuple[IndexDef, ...]:
     """The indexes in the order in which a server makes them and names those without a name. TiDB makes those
-    that columns ask for in their own definitions after all others (buildColumnsAndConstraints).
+    that columns ask for in their own definitions after all others (buildColumnsAndConstraints). MariaDB makes
+    none of a definition that asks for the primary key as well (run).
     """
-    if server != "tidb":
+    own = [column for column in statement.columns if column.unique]
+    moved = own if server == "tidb" else [column for column in own if column.primary_key]
+    if server not in ("tidb", "mariadb") or not moved:
         return statement.indexes
-    own = [IndexDef(None, (column.name,), True) for column in statement.columns if column.unique]
     others = list(statement.indexes)
-    for index in own:
-        others.remove(index)
-    return (*others, *own)
+    for column in moved:
+        others.remove(IndexDef(None, (column.name,), True))
+    last = moved if server == "tidb" else []
+    return (*others, *(IndexDef(None, (column.name,), True) for column in last))
 
 
 def whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:

@@ -4,12 +4,12 @@ A clause that the rule can't follow leaves its method alone, so that a later DRO
 wrong.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.definitions import Partitioning
 from lakehouse.errors import DdlError
-from lakehouse.schema import PartitionRule, name_key
+from lakehouse.schema import PartitionRule, TableSchema, name_key
 
 Partitions = tuple[tuple[str, tuple[str | None, ...]], ...]
 _COMPUTED = ("?",)
@@ -25,20 +25,54 @@ def make_rule(
 
 
 def next_rule(
-    rule: PartitionRule | None,
+    before: TableSchema,
     edits: Iterable[e.Edit],
     ids: Callable[[Iterable[str]], tuple[int, ...]],
+    *,
     living: set[int],
 ) -> PartitionRule | None:
     """The partition rule after a statement."""
+    rule = before.partition
+    old = {name_key(column.name): column.id for column in before.columns if column.id in living}
     for edit in edits:
         if isinstance(edit, e.Repartition):
-            rule = make_rule(edit.partition, ids)
+            rule = _made(edit.partition, ids, old)
         elif rule is not None and rule.partitions:
             rule = _edited(rule, edit)
     if rule is not None and not set(rule.columns) <= living:
         raise DdlError("DROP COLUMN: expected a column that the partitions do not need, got one that they do")
     return rule
+
+
+def _made(
+    partitioning: Partitioning | None,
+    ids: Callable[[Iterable[str]], tuple[int, ...]],
+    old: Mapping[str, int],
+) -> PartitionRule | None:
+    """The rule of PARTITION BY in an ALTER; of columns that can't be told it is the method alone."""
+    if partitioning is None:
+        return None
+    found = [_column_of(name, ids, old) for name in partitioning.columns]
+    known = tuple(column for column in found if column is not None)
+    if len(known) < len(found):
+        return PartitionRule(partitioning.method)
+    return PartitionRule(partitioning.method, known, partitioning.partitions)
+
+
+def _column_of(
+    name: str, ids: Callable[[Iterable[str]], tuple[int, ...]], old: Mapping[str, int]
+) -> int | None:
+    """MySQL looks for a column by its name behind the statement, MariaDB first by the one before it (run):
+    None where these are two columns.
+    """
+    own = old.get(name_key(name))
+    try:
+        new = ids((name,))[0]
+    except DdlError:
+        if own is None:
+            raise
+        return own
+    return new if own in (None, new) else None
 
 
 def _edited(rule: PartitionRule, edit: e.Edit) -> PartitionRule:

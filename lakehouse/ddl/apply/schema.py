@@ -85,7 +85,7 @@ def alter_by_edit(
         columns=_with_primary(work.columns, keys.primary),
         primary_key=keys.primary,
         unique_keys=keys.unique,
-        partition=next_rule(schema.partition, live, keys.ids, set(keys.names)),
+        partition=next_rule(schema, live, keys.ids, living=set(keys.names)),
         next_id=work.next_id,
         charset=work.charset,
         indexes=tuple(keys.indexes),
@@ -188,7 +188,11 @@ class _Columns:
 
     def __init__(self, schema: TableSchema, edits: Sequence[e.Edit]) -> None:
         self.old, self.next_id, self.charset = schema, schema.next_id, schema.charset
-        self.convert: e.TableCharset | None = None
+        charsets = [edit for edit in edits if isinstance(edit, e.TableCharset)]
+        self.convert = next((one for one in reversed(charsets) if one.convert), None)
+        # a default beside CONVERT TO stays, wherever it is written (run on MariaDB; MySQL takes no other one)
+        for told in sorted(charsets, key=lambda one: not one.convert):
+            self.charset = told.charset
         self.new_names: set[str] = set()
         self.columns: list[Column] = []
         self.touched: dict[int, e.Edit] = {}
@@ -222,8 +226,6 @@ class _Columns:
                 self.made[id(edit)] = column
             case e.AddColumn(definition):
                 self.new_names.add(name_key(definition.name))
-            case e.TableCharset(charset, convert):
-                self.charset, self.convert = charset, edit if convert else self.convert
 
     def _old(self, name: str) -> Column:
         column = self.old.column(name)
@@ -258,11 +260,15 @@ class _Columns:
         return replace(column, default=self.defaults[folded]) if folded in self.defaults else column
 
     def _defined(self, definition: ColumnDef, column_id: int) -> Column:
-        return self._converted(_column(definition, column_id, self.charset))
+        """A column that the statement defines. CONVERT TO reaches it too, but makes its type no wider."""
+        column = _column(definition, column_id, self.charset)
+        if self.convert is None or not _is_text(column):
+            return column
+        bare = replace(definition.type, charset=None)
+        return _column(replace(definition, type=bare, charset=self.convert.charset), column_id, self.charset)
 
     def _converted(self, column: Column) -> Column:
-        """CONVERT TO CHARACTER SET reaches every text column, those that the statement itself defines too."""
-        if self.convert is None or column.type.family not in ("text", "enum", "set"):
+        if self.convert is None or not _is_text(column):
             return column
         converted = with_charset(replace(column.type, charset=None), self.convert.charset)
         return replace(column, type=by_length(widened(column.type, converted)))
@@ -339,11 +345,16 @@ class _Columns:
         )
 
 
+def _is_text(column: Column) -> bool:
+    """Whether CONVERT TO CHARACTER SET reaches a column: not one of bytes, nor labels of charset binary."""
+    return column.type.family in ("text", "enum", "set") and column.type.charset != "binary"
+
+
 _REDEFINING = (e.DropColumn, e.ModifyColumn, e.ChangeColumn)
 
 
 def _column(definition: ColumnDef, column_id: int, table_charset: str | None) -> Column:
-    """The column as the table stores it: with its charset, labels without trailing spaces."""
+    """The column as the table stores it: with its charset."""
     return Column(
         id=column_id,
         name=definition.name,
@@ -358,14 +369,8 @@ def _column(definition: ColumnDef, column_id: int, table_charset: str | None) ->
 
 
 def _stored_type(definition: ColumnDef, table_charset: str | None) -> ColumnType:
-    column_type = definition.type
-    if column_type.members:
-        column_type = replace(
-            column_type, members=tuple(member.rstrip(" ") for member in column_type.members)
-        )
-    return by_length(
-        column_type if column_type.charset else with_charset(column_type, definition.charset or table_charset)
-    )
+    charset = definition.type.charset or definition.charset or table_charset
+    return by_length(with_charset(definition.type, charset))
 
 
 def _with_primary(columns: Sequence[Column], primary: Ids) -> tuple[Column, ...]:

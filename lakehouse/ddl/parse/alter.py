@@ -131,7 +131,10 @@ def _add_columns(cursor: Cursor) -> list[Edit]:
     if found.primary_key and not any(column.primary_key for column in found.columns):
         edits.append(AddPrimaryKey(found.primary_key))
     columns = [IndexDef(None, (column.name,), True) for column in found.columns if column.unique]
-    return edits + [_key_edit(index, False) for index in found.indexes if index not in columns]
+    for index in found.indexes:
+        if index not in columns:
+            edits.append(_key_edit(index, any(index is one for one in found.conditional)))
+    return edits + [_key_edit(None, False)] * found.checks
 
 
 def _key_edit(key: PrimaryKey | IndexDef | Period | None, condition: bool) -> Edit:

@@ -125,19 +125,19 @@ def _members(cursor: Cursor) -> tuple[str, ...]:
 
 
 def _member(cursor: Cursor) -> str:
-    """A label; MySQL drops its trailing spaces when it creates the column, which `apply` does too."""
+    """A label, without the spaces that end it, which servers cut."""
     token = cursor.token
     if token is not None and token.kind == "literal":
         cursor.at += 1
         try:
-            return _literal_bytes(token.text).decode()
+            return _literal_bytes(token.text).decode().rstrip(" ")
         except ValueError as error:
             raise DdlError(
                 f"character {token.start + 1}: expected a label in UTF-8, got other bytes"
             ) from error
     if token is not None and token.upper.startswith("_"):
         cursor.at += 1
-    return cursor.string("a label in quotes")
+    return cursor.string("a label in quotes").rstrip(" ")
 
 
 def _literal_bytes(text: str) -> bytes:
@@ -196,10 +196,10 @@ def charset_name(cursor: Cursor) -> str:
 
 def with_charset(found: ColumnType, charset: str | None) -> ColumnType:
     """The type as a column of that charset has it: text of charset binary is a binary type; other types have
-    none.
+    none. `utf8` is an older name of utf8mb3.
     """
     if charset == "binary" and found.base in _BINARY_FORM:
         return replace(found, base=_BINARY_FORM[found.base], charset=None)
     if charset in (None, "default") or found.family not in ("text", "enum", "set"):
         return found
-    return replace(found, charset=charset)
+    return replace(found, charset="utf8mb3" if charset == "utf8" else charset)

@@ -124,13 +124,16 @@ def _expression(cursor: Cursor) -> bool:
     """Move over another column in quotes or with its table, a variable, CASE … END, or {ts '2024-01-01'}."""
     following = [token.upper for token in cursor.tokens[cursor.at + 1 : cursor.at + 2]]
     if cursor.take("CASE"):
-        while not cursor.take("END"):
+        depth = 1
+        while depth:
             if cursor.kind == "end":
                 cursor.fail("END")
-            if not (cursor.upper == "CASE" and _expression(cursor)):
-                cursor.at += 1
+            depth += {"CASE": 1, "END": -1}.get(cursor.upper, 0)
+            cursor.at += 1
     elif cursor.take("{"):
         cursor.name("a kind of literal")
+        if cursor.upper == "{":
+            cursor.fail("a value")
         read_default(cursor)
         cursor.need("}")
     elif cursor.kind == "name" or following == ["."] or cursor.upper == "@":

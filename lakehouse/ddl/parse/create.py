@@ -27,12 +27,14 @@ _QUERY_WORDS = ("AS", "SELECT", "WITH", "VALUES", "TABLE", "IGNORE", "REPLACE")
 
 class TableElements:
     """What a table list holds: columns, the primary key's names, and indexes in the order they were
-    declared.
+    declared. `checks` counts checks and foreign keys, `conditional` has the indexes with IF NOT EXISTS.
     """
 
-    __slots__ = ("columns", "indexes", "periods", "primary_key")
+    __slots__ = ("checks", "columns", "conditional", "indexes", "periods", "primary_key")
 
     def __init__(self) -> None:
+        self.checks = 0
+        self.conditional: list[IndexDef] = []
         self.columns: list[ColumnDef] = []
         self.primary_key: tuple[str, ...] = ()
         self.indexes: list[IndexDef] = []
@@ -45,13 +47,16 @@ class TableElements:
         if column.unique:
             self.indexes.append(IndexDef(None, (column.name,), True))
 
-    def add(self, element: PrimaryKey | IndexDef | Period | None) -> None:
+    def add(self, element: PrimaryKey | IndexDef | Period | None, condition: bool) -> None:
         if isinstance(element, IndexDef):
             self.indexes.append(element)
+            self.conditional += [element] if condition else []
         elif isinstance(element, Period):
             self.periods.append(element)
         elif element is not None:
             self._add_primary_key(element)
+        else:
+            self.checks += 1
 
     def apply_periods(self) -> None:
         """Give periods their effect: their columns are NOT NULL, and are those of a key WITHOUT OVERLAPS."""
@@ -75,7 +80,7 @@ def read_elements(cursor: Cursor) -> TableElements:
     cursor.need("(")
     while True:
         if at_constraint(cursor):
-            found.add(constraint(cursor)[0])
+            found.add(*constraint(cursor))
         else:
             found.add_column(definition(cursor))
         if not cursor.take(","):
@@ -94,6 +99,7 @@ def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableL
         like = cursor.table()
         if bracket:
             cursor.need(")")
+        cursor.end()
         return CreateTableLike(database, table, like, condition, or_replace=or_replace)
     found = TableElements() if _at_query(cursor) else _elements(cursor)
     charset, partition = _tail(cursor)

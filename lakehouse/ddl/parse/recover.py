@@ -19,7 +19,7 @@ def recover(cursor: Cursor) -> Statement:
 
 def flashback(cursor: Cursor) -> Statement:
     """A table or a database that was dropped; what goes back in time can't be followed, so it is refused."""
-    if any(_at_time(cursor.tokens[at:]) for at in range(cursor.at, len(cursor.tokens))):
+    if any(_at_time(cursor.tokens[at : at + 3]) for at in range(cursor.at, len(cursor.tokens))):
         raise DdlError(f"FLASHBACK to a time: {_NO_ROWS}")
     if cursor.need_one("TABLE", "DATABASE", "SCHEMA") == "TABLE":
         database, table = cursor.table()

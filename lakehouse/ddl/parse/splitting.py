@@ -13,13 +13,13 @@ _INSIDE = ("END", "ELSE", "ELSEIF", "ELSIF", "UNTIL", "WHEN", "EXCEPTION")
 def split(tokens: list[Token]) -> Iterator[list[Token]]:
     """Statements end at `;`, but not inside a routine's body."""
     start = depth = 0
-    routine = False
+    routine, inside = False, _inside_bodies(tokens)
     for at, token in enumerate(tokens):
         if at == start:
             routine, depth = _is_routine(tokens[at : at + 24]), 0
         if routine:
             depth += _block(tokens, at)
-        if token.upper == ";" and depth <= 0 and not (routine and _goes_on(tokens[at + 1 :])):
+        if token.upper == ";" and depth <= 0 and not (routine and at in inside):
             if at > start:
                 yield tokens[start:at]
             start = at + 1
@@ -29,17 +29,23 @@ def split(tokens: list[Token]) -> Iterator[list[Token]]:
         yield tokens[start:]
 
 
-def _goes_on(behind: list[Token]) -> bool:
-    """Whether a routine's body goes on behind a `;` that is in no BEGIN … END: it may be an IF or a loop, and
-    under sql_mode=ORACLE declare variables before its BEGIN.
+def _inside_bodies(tokens: list[Token]) -> set[int]:
+    """The places of each `;` behind which a routine's body goes on, though it is in no BEGIN … END: it may be
+    an IF or a loop, and under sql_mode=ORACLE declare variables before its BEGIN. The next statement decides
+    that is a part of such a body or begins a routine.
     """
-    heads = [0, *(at + 1 for at, token in enumerate(behind[:-1]) if token.upper == ";")]
-    for head in heads if behind else ():
-        if behind[head].upper in _INSIDE:
-            return True
-        if behind[head].upper == "CREATE" and _is_routine(behind[head : head + 24]):
-            return False
-    return False
+    found = set[int]()
+    goes_on = False
+    for at in range(len(tokens) - 2, -1, -1):
+        if tokens[at].upper != ";":
+            continue
+        if tokens[at + 1].upper in _INSIDE:
+            goes_on = True
+        elif tokens[at + 1].upper == "CREATE" and _is_routine(tokens[at + 1 : at + 25]):
+            goes_on = False
+        if goes_on:
+            found.add(at)
+    return found
 
 
 def _ends(routine: list[Token]) -> bool:

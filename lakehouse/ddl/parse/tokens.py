@@ -42,6 +42,7 @@ _FEATURES_LIST = (
     "pre_split affinity"
 )
 _FEATURES = frozenset(_FEATURES_LIST.split())
+_NESTED = 32  # deeper brackets in a TiDB comment are no options: each level costs the text's length
 _NEVER = 200_000  # no server is of this version: MariaDB's dumps say `/*!999999\- enable the sandbox mode */`
 _WORD = re.compile(r"[0-9A-Za-z_$\x80-\U0010ffff]+")
 # the first that a whole token fits
@@ -66,7 +67,8 @@ _ANSI_NAME = re.compile(r"\"(?:[^\"]|\"\")+\"")
 _POINT = re.compile(r"\d{1,20}\.\d*", re.A)
 _NO_CLAUSE = re.compile(
     r"'[^']*'|`[^`]*`|\([^()]*\)|(?i:(?:=|\bSET|\bPOLICY)\s*DEFAULT\b|\bIF\s+(?:NOT\s+)?EXISTS\b"
-    r"|\A\s*(?:(?:ALTER|DROP)\s+(?:PLACEMENT\s+POLICY|RESOURCE\s+GROUP)|SPLIT\s+(?:INDEX|PRIMARY KEY))\b)"
+    r"|\A\s*(?:(?:ALTER|DROP)\s+(?:PLACEMENT\s+POLICY|RESOURCE\s+GROUP)|ALTER\s+DATABASE"
+    r"|SPLIT\s+(?:INDEX|PRIMARY KEY))\b)"
 )
 _CLAUSE = re.compile(
     r"(?i),|\b(?:ADD|ALTER|DROP|MODIFY|CHANGE|RENAME|TRUNCATE|COLUMN|SELECT|LIKE|AS|DEFAULT|NOT|NULL"
@@ -172,9 +174,12 @@ def _comment(inner: str, ansi_quotes: bool, offset: int) -> Iterator[Token]:
 
 def _has_clause(text: str) -> bool:
     """Whether there is more in a TiDB comment than options, a condition or a statement about no table."""
-    while (shorter := _NO_CLAUSE.sub("", text)) != text:  # brackets in brackets
+    for _ in range(_NESTED):  # brackets in brackets
+        shorter = _NO_CLAUSE.sub("", text)
+        if shorter == text:
+            return _CLAUSE.search(text) is not None
         text = shorter
-    return _CLAUSE.search(text) is not None
+    return True
 
 
 def _token(text: str, ansi_quotes: bool, start: int) -> Token:

@@ -75,7 +75,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         yield SchemaChange(
             "ddl",
             wire.database,
-            wire.table or None,
+            wire.table or (None if wire.database else ""),
             commit_ts=wire.es,
             position=position,
             ddl=wire.sql or "",

@@ -176,14 +176,14 @@ def _is_cut(header: wire.Header, change: wire.RowChange) -> bool:
 
 def _ddl(header: wire.Header, change: wire.RowChange, place: _Place) -> SchemaChange:
     """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that
-    database.
+    database, and empty where Canal could not read the statement.
     """
     database = change.ddlSchemaName or header.schemaName
-    table = header.tableName if header.schemaName in (database, "") else ""
+    table = header.tableName if header.schemaName in (database, "") else None
     return SchemaChange(
         "ddl",
         database,
-        table or None,
+        table or (None if header.schemaName else ""),
         commit_ts=header.executeTime,
         position=place.position(0, 0),
         ddl=change.sql,

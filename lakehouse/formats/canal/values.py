@@ -121,6 +121,8 @@ def reading(
     documents; None for TiCDC's messages.
     """
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
+    if coded and doubtful is not None:  # Canal's parser prints a label's quotes twice, its backslashes once
+        types = {name: text.replace("\\", "\\\\") for name, text in types.items()}
     found = [
         (name, convert)
         for name, text in types.items()

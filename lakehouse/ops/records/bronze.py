@@ -45,7 +45,7 @@ class Gap(Record, frozen=True, kw_only=True):
 
 class OffsetsLost(Gap, frozen=True, kw_only=True):
     """Of the offsets `first` to `last`, both included, `missing` were deleted before they were read. Where
-    `read`, they were read, and are not in bronze."""
+    `read` is true, they were read, and are not in bronze; where it is false, recordings lack them."""
 
     partition: int
     first: int

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakehouse.reporting.text.layout import Part, grid, heading, line, state, styled
-from lakehouse.reporting.text.remedies import Step, Where, dead_letters
+from lakehouse.reporting.text.remedies import Step, Where, dead_letters, of_reason
 from lakehouse.reporting.text.tables import View, step_lines
 from lakehouse.reporting.text.values import counted, listed, number, origin, place, statement
 
@@ -51,7 +51,16 @@ def letter_parts(letters: Sequence[Entry], view: View) -> Iterator[Part]:
         opened = [letter for letter in letters if letter["open"] and letter["source"] == source]
         yield line()
         yield line(styled(source, "bold"), f": {counted(len(opened), 'dead letter')} open")
-        yield from step_lines([*_inspect(opened[0], where), *dead_letters(where)[1:]])
+        yield from step_lines(list(_settling(opened, where)))
+
+
+def _settling(opened: Sequence[Entry], where: Where) -> Iterator[Step]:
+    """What settles open dead letters of a source. There is nothing to decode again of what is lost."""
+    lost = [letter for letter in opened if letter["code"] == "lost"]
+    if rest := [letter for letter in opened if letter["code"] != "lost"]:
+        yield from (*_inspect(rest[0], where), *dead_letters(where)[1:])
+    if lost:
+        yield from of_reason(lost[0]["message"], where)
 
 
 def _inspect(letter: Entry, where: Where) -> tuple[Step, ...]:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.reporting.text.remedies import Step, dead_letters, of_reason, silent
+from lakehouse.reporting.text.remedies import Step, dead_letters, of_reason, rows_that_did_not_come, silent
 from lakehouse.reporting.text.tables import NAMED, Problem, View
 from lakehouse.reporting.text.values import counted, listed
 
@@ -51,6 +51,8 @@ def feed_problems(entry: Entry, view: View) -> Iterator[Problem]:
     for problem in entry.get("problems", ()):
         if problem not in known and problem not in entry.get("gaps", ()):
             yield Problem("warn", problem, of_reason(problem, where))
+    if told := entry.get("waiting_transaction"):
+        yield Problem("warn", told, rows_that_did_not_come(where))
     if names := entry.get("snapshots_above", ()):
         what = f"{listed(names, NAMED)}: a snapshot of it is read, and in gold once the watermark is past it"
         rest = "wait for the feed; on a source at rest write a row, for its watermark rises with that"

@@ -113,6 +113,15 @@ def dead_letters(where: Where) -> Steps:
     )
 
 
+def rows_that_did_not_come(where: Where) -> Steps:
+    """What lets a watermark go on that waits for rows of a transaction."""
+    return (
+        Step("", "subscribe to the topics of all captured tables, where one of theirs is left out"),
+        Step(where.command("epoch", "raise", "SOURCE", *WHY), "or, where they are lost, begin a new epoch"),
+        Step(where.command("snapshot", "SOURCE"), "and read the tables from the source's database"),
+    )
+
+
 def _lost(where: Where) -> Steps:
     dismiss = where.command("dead-letters", "dismiss", "SOURCE", "--code", "lost", *WHY)
     return (
@@ -121,6 +130,23 @@ def _lost(where: Where) -> Steps:
         ),
         Step("", "or let the feed send those changes again (a snapshot of the tables)"),
         Step(dismiss, "then say so"),
+    )
+
+
+def _left_out(where: Where) -> Steps:
+    again = where.command("run", "all", "--select", "SOURCE")
+    dismiss = where.command("dead-letters", "dismiss", "SOURCE", "--code", "lost", *WHY)
+    return (
+        Step(again, "with a recording that has them"),
+        Step(dismiss, "or say that the topic has none there: transactions and compaction leave such holes"),
+    )
+
+
+def _awaited(where: Where) -> Steps:
+    again = where.command("run", "all", "--select", "SOURCE")
+    return (
+        Step(again, "with all topics of the connector, and what was left out"),
+        Step("", "or behind a snapshot of all tables by the feed, which has what was lost"),
     )
 
 
@@ -201,9 +227,11 @@ REMEDIES: tuple[tuple[str, Callable[[Where], Steps]], ...] = (
     (r"epoch \d+ was raised without a snapshot", _epoch),
     (r"changes came after a watermark|[^ ]+ was left out of the watermark", _late),
     (r"[\d,]+ offsets of .* were (deleted|read)", _lost),
+    (r"[\d,]+ offsets of .* are in no recording", _left_out),
+    (r"the watermark is held by transaction ", _awaited),
     (r"topic .* was created anew", _lost),
     (r"the storage sink lacks ", _missing_file),
-    (r"the upstream's binlog changed servers", _servers),
+    (r"the upstream's binlog (changed servers|began anew)", _servers),
     (r"silver has lost |a retention floor has ", _silver_lost),
     (r"bronze has lost |bronze: |bronze .*: ", _bronze_lost),
     (r"[\d,]+ records of .* are (missing by|not as long)", _lost),

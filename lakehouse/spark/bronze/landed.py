@@ -2,7 +2,7 @@
 
 import time
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from pyspark.sql import functions as F
 
 from lakehouse.ops.records.bronze import OffsetsLost
@@ -36,13 +36,31 @@ def note_lost(context: RunContext, found: Lost, there: int | None = None) -> Non
     """Say what of a range is not in bronze although it was to be read; where the broker still has `there`
     records of it, what of them is not in bronze although it was read.
     """
-    topic, incarnation, number = found.place
+    missing = (found.end - found.first if there is None else there) - held(context, found)
+    if missing > 0:
+        why = "deleted before they were read" if there is None else "read, and are not in bronze"
+        add_lost(context, found, missing, UNSET if there is None else True)
+        _warn(context, found, missing, f"they were {why}")
+
+
+def note_left_out(context: RunContext, found: Lost) -> None:
+    """Say what of a range between offsets of recordings is in none of them."""
+    missing = found.end - found.first - held(context, found)
+    if missing > 0:
+        add_lost(context, found, missing, False)
+        _warn(context, found, missing, "no recording has them")
+
+
+def held(context: RunContext, found: Lost) -> int:
+    """How many offsets of a range are in bronze."""
     bronze = context.lake.read_or_empty(context.spark, "bronze", context.source, BRONZE_SCHEMA)
     rows = bronze.where(of_place(found.place) & F.col("offset").between(found.first, found.end - 1))
-    held = rows.select("offset").distinct().count()
-    missing = (found.end - found.first if there is None else there) - held
-    if missing <= 0:
-        return
+    return rows.select("offset").distinct().count()
+
+
+def add_lost(context: RunContext, found: Lost, missing: int, read: bool | UnsetType) -> None:
+    """Record so many offsets of a range as lost."""
+    topic, incarnation, number = found.place
     lost = OffsetsLost(
         topic=topic,
         incarnation=incarnation,
@@ -51,13 +69,14 @@ def note_lost(context: RunContext, found: Lost, there: int | None = None) -> Non
         last=found.end - 1,
         missing=missing,
         seen_at=now(),
-        read=UNSET if there is None else True,
+        read=read,
     )
     context.log.add(lost)
-    why = "deleted before they were read" if there is None else "read, and are not in bronze"
-    context.progress(
-        f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were {why}"
-    )
+
+
+def _warn(context: RunContext, found: Lost, missing: int, why: str) -> None:
+    topic, _, number = found.place
+    context.progress(f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: {why}")
 
 
 def now() -> int:

@@ -15,7 +15,7 @@ from lakehouse.events import Position, position_struct
 from lakehouse.ops.progress import Disproved, NextOffset
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.silver import Done
-from lakehouse.silver.disproved_watermarks import disproved_text, promised, standing
+from lakehouse.silver.disproved_watermarks import anew, disproved_text, promised, standing
 from lakehouse.silver.position_spans import Span, spans_of
 from lakehouse.spark.arrow import rows_frame
 from lakehouse.spark.change_log.changes import between
@@ -64,9 +64,13 @@ def disproofs(log: OpsLog, last: Manifest, until: Position) -> list[Disproved]:
     spans = _spans(late)
     if not spans:
         return []
-    late = _without_replays(late, changes.where((F.col("batch") <= last.batch) & in_spans(spans)))
+    known = changes.where(F.col("batch") <= last.batch)
+    late = _without_replays(late, known.where(in_spans(spans)))
     first = F.min(F.struct("position", *RECORD)).alias("first")
     found = late.groupBy("database", "table").agg(F.count("*").alias("n"), first).collect()
+    told = () if last.disproved is UNSET else last.disproved
+    if found and (any(one.until == anew(until[0]) for one in told) or _has_known_rows(late, known)):
+        until = anew(until[0])
     return [
         Disproved(
             (row.database, row.table),
@@ -77,6 +81,18 @@ def disproofs(log: OpsLog, last: Manifest, until: Position) -> list[Disproved]:
         )
         for row in found
     ]
+
+
+def _has_known_rows(late: DataFrame, known: DataFrame) -> bool:
+    """Whether one of the late changes is a row of a transaction that silver has at another place."""
+    tells = F.filter(F.coalesce("flags", F.array()), lambda flag: flag.startswith("tx="))
+    row = [F.get(tells, 0).alias("row"), F.col("position.epoch").alias("epoch")]
+    place = F.struct("position.p1", "position.p2")
+    mine = late.select(*row, place.alias("place")).where("row IS NOT NULL")
+    if mine.isEmpty():
+        return False
+    other = known.select(*row, place.alias("known_place")).where("row IS NOT NULL")
+    return not mine.join(other, ["row", "epoch"]).where("place != known_place").isEmpty()
 
 
 def _overtaken(log: OpsLog, last: Manifest) -> list[int]:

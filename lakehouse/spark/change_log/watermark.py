@@ -3,7 +3,7 @@ arrived.
 """
 
 from collections.abc import Mapping
-from itertools import chain
+from itertools import chain, islice
 
 from msgspec import UNSET
 from pyspark.sql import Row
@@ -11,11 +11,12 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History, Name
-from lakehouse.ops.progress import NextOffset, Partition
+from lakehouse.ops.progress import NextOffset, Partition, Transactions, epoch_of_id, size_of
 from lakehouse.ops.records.bronze import Partitions, Read
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Epoch, Retired
 from lakehouse.ops.records.silver import Done, Planned
+from lakehouse.reporting.text.values import counted
 from lakehouse.silver.partition_lives import (
     Counting,
     Listing,
@@ -118,6 +119,24 @@ def left_open(log: OpsLog, done: Done, watermark: Position, ends: Mapping[str, P
     )
 
 
+def awaited_rows(done: Done) -> str | None:
+    """The transaction of which rows are lacking that hold a Debezium feed's watermark, in words."""
+    state = done.transactions
+    if state is None or not state.ends:
+        return None
+    id_, count = state.ends[0]
+    seen = size_of(state.open[id_].seen, count) if id_ in state.open else 0
+    name = id_.removeprefix(f"{epoch_of_id(id_)}/")
+    return f"transaction {name}, of whose {count} rows {seen} have come"
+
+
+def stopped_watermark(log: OpsLog) -> list[str]:
+    """That rows of a transaction hold the watermark of a feed in which nothing is on its way any more."""
+    done = log.last(Done)
+    rows = None if done is None else awaited_rows(done)
+    return [] if rows is None else [f"the watermark is held by {rows}"]
+
+
 def _offsets(read: tuple[NextOffset, ...], partition: int) -> dict[str, int]:
     return {one.incarnation: one.offset for one in read if one.partition == partition}
 
@@ -153,6 +172,24 @@ def snapshots_above(log: OpsLog) -> list[str]:
     published, epochs = manifest.watermark if manifest else MIN_POSITION, log.all(Epoch)
     above = (one for one in done.snapshots.whole if one.position > published)
     return sorted({f"{one.database}.{one.table}" for one in above if not is_void(one.position, epochs)})
+
+
+def waiting_transaction(log: OpsLog) -> str | None:
+    """The transaction at which a Debezium feed's watermark stands, in words: its END has come, rows of it
+    have not, and nothing that has landed since is unread.
+    """
+    last = list(islice(log.newest_first(Done), 2))
+    plans = [one for one in log.gists(Planned) if not one.again]
+    if len(last) < 2 or not plans or not plans[-1].whole:
+        return None
+    now, before = (one.transactions or Transactions() for one in last)
+    if not now.ends or now.ends[0] not in before.ends:
+        return None
+    id_, count = now.ends[0]
+    seen = size_of(now.open[id_].seen, count) if id_ in now.open else 0
+    name = id_.removeprefix(f"{epoch_of_id(id_)}/")
+    lacks = f"{count - seen} of its {counted(count, 'row')} did not come"
+    return f"the watermark stands at transaction {name}: {lacks}"
 
 
 def _landed_before_listing(done: Done, log: OpsLog) -> Done | None:

@@ -286,9 +286,13 @@ def state_of(
             return State("incomplete", (epoch.epoch, 0, 0, 0, 0, 0), why)
     found = [(since, text) for text, since in lacking.items()]
     missing = lineage.incomplete_at(at, [*found, *_missing_files(run, lineage)])
-    if missing is not None:
-        return State("incomplete", *missing)
-    return _source_state(run, lineage)
+    source = _source_state(run, lineage)
+    if missing is None:
+        return source
+    since, why = missing
+    if why.startswith(MISFITS) and source != EXACT:  # what is lacking is known, and where
+        why = f"{source.why}; {why}"
+    return State("incomplete", since, why)
 
 
 def _missing_files(run: GoldRun, lineage: Lineage) -> list[tuple[Position, str]]:

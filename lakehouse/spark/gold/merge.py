@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from lakehouse.events import Position
 from lakehouse.fold.upcast import Row
@@ -19,6 +18,7 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import POSITION, canonical_rows
 from lakehouse.spark import limits
+from lakehouse.spark.arrow import arrow_rows, columns_frame
 from lakehouse.spark.change_log.changes import position_sql
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.typed_rows import OP
@@ -56,7 +56,7 @@ def typed_frame(
     schema, values = _schema_of(typed, columns), typed.values
     if ops is not None:
         schema, values = schema.add(OP, data_type("STRING")), [*values, ops]
-    return arrow_frame(spark, schema, values)
+    return columns_frame(spark, schema, values)
 
 
 def _schema_of(typed: Typed, columns: list[GoldColumn]) -> StructType:
@@ -66,20 +66,6 @@ def _schema_of(typed: Typed, columns: list[GoldColumn]) -> StructType:
     for name in typed.raw:
         schema.add(name, data_type("STRING"))
     return schema
-
-
-def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
-    """A DataFrame from columns of Python values, through Arrow."""
-    names = [f"c{index}" for index in range(len(values))]
-    plain = StructType(list(map(StructField, names, (field.dataType for field in schema))))
-    frame = spark.createDataFrame(_arrow_rows(schema, values).rename_columns(names), plain)
-    # renamed afterwards: a name may hold anything, dots and quotes included
-    return frame.select(
-        *[
-            frame[name].alias(field.name, metadata=field.metadata or {})
-            for name, field in zip(names, schema.fields, strict=True)
-        ]
-    )
 
 
 class Merged(NamedTuple):
@@ -130,7 +116,7 @@ def create_here(
     machine's own disk, without Spark; None where nothing was done, and that has to do it.
     """
     schema = _schema_of(typed, columns)
-    rows = _arrow_rows(schema, typed.values)
+    rows = arrow_rows(schema, typed.values)
     is_made = lake.create_rows(spark, table, rows, schema=schema, properties=PROPERTIES)
     return Merged(0, written=rows.num_rows) if is_made else None
 
@@ -148,16 +134,22 @@ def merge_here(
     """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a small
     table on this machine's own disk, without Spark; None where nothing was done, and that has to do it.
     """
-    rows = _arrow_rows(_schema_of(typed, columns), typed.values)
+    rows = arrow_rows(_schema_of(typed, columns), typed.values)
+    return _merge_rows(spark, lake, table, rows, deleted=deleted, keys=keys)
+
+
+def _merge_rows(
+    spark: SparkSession,
+    lake: Lake,
+    table: str,
+    rows: pa.Table,
+    *,
+    deleted: list[bool],
+    keys: list[GoldColumn],
+) -> Merged | None:
     names = [name for key in keys for name in (key.name, key.companion)]
     done = lake.merge_rows(spark, table, Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES))
     return None if done is None else Merged(done.version, done.matched, done.written)
-
-
-def _arrow_rows(schema: StructType, values: list[list[Any]]) -> pa.Table:
-    plain = to_arrow_schema(schema).remove_metadata()
-    arrays = [pa.array(column, field.type) for column, field in zip(values, plain, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=plain)
 
 
 def merge_frame(
@@ -170,13 +162,17 @@ def merge_frame(
     options: GoldOptions,
     rows: int,
     keyless: bool = False,
+    here: bool = False,
 ) -> Merged:
     """MERGE a frame whose column OP says put or delete, into a table of about so many `rows`; companions that
     it lacks are added first. `keyless`: the rows to put are new ones, and one to delete stands for all that
-    are equal to it in `keys`, which are all columns.
+    are equal to it in `keys`, which are all columns. `here`: the driver may hold the frame.
     """
     source = with_computed(source, options.computed, OP)
     held = with_companions(spark, lake, table, source)
+    may_mark = here and not (keyless or options.computed) and lake.marks_rows(spark, table)
+    if may_mark and (merged := _marked(spark, lake, table, source, keys=keys)) is not None:
+        return merged
     view = f"lakehouse_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)
     try:
@@ -186,22 +182,23 @@ def merge_frame(
             bounds += key_bounds(meeting, keys[:_MOST_BOUNDED])
             set_property(spark, lake, table, DELETION_VECTORS, wanted=options.deletion_vectors)
         lake.before_write()
-        counts = spark.sql(
-            merge_sql(
-                lake.ref("gold", table),
-                view,
-                held,
-                source.columns,
-                keys=keys,
-                bounds=bounds,
-                exactly=keyless,
-            )
-        ).first()
+        target = lake.ref("gold", table)
+        sql = merge_sql(target, view, held, source.columns, keys=keys, bounds=bounds, exactly=keyless)
+        counts = spark.sql(sql).first()
     finally:
         spark.catalog.dropTempView(view)
     matched = None if counts is None else counts["num_updated_rows"] + counts["num_deleted_rows"]
     written = None if counts is None else counts["num_updated_rows"] + counts["num_inserted_rows"]
     return Merged(version_of(spark, lake, table), matched, written)
+
+
+def _marked(
+    spark: SparkSession, lake: Lake, table: str, source: DataFrame, *, keys: list[GoldColumn]
+) -> Merged | None:
+    """The same, of a frame that the driver holds, into a table that marks the rows that it loses."""
+    rows = source.toArrow()
+    deleted = [op == "delete" for op in rows.column(OP).to_pylist()]
+    return _merge_rows(spark, lake, table, rows.drop_columns([OP]), deleted=deleted, keys=keys)
 
 
 def append_rows(

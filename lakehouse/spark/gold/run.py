@@ -36,7 +36,7 @@ from lakehouse.spark.change_log.late_changes import disproved
 from lakehouse.spark.change_log.reconcile import Reconciled, is_counted, reconciled
 from lakehouse.spark.change_log.schema_history import load_history, record_ids
 from lakehouse.spark.change_log.undeclared_columns import infer_columns
-from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends, left_open
+from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends, left_open, stopped_watermark
 from lakehouse.spark.fold.silver_files import SilverFiles
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import GoldRun, Progress, plan_table, shards_plan
@@ -198,6 +198,7 @@ def manifest_of(
         raise errors[0]
     run, layers = ready.run, ready.layers
     late, tables = tuple(run.disproved.values()), finished(run, results)
+    is_resolved = run.settings.consistency != "eventual"
     left = left_lacking(run.floors, run.history.lineages, run.entries.values(), tables)
     return Manifest(
         batch=run.window.batch,
@@ -214,6 +215,7 @@ def manifest_of(
             *(text for _, text in run.history.problems),
             *misspelled(run.settings.options, names_of(run.history)),
             *server_changes(log, run.window.position[0]),
+            *(stopped_watermark(log) if is_resolved and run.settings.settled else ()),
             *layers.losses,
             *(f"{'.'.join(one.name)}: {disproved_text(one)}" for one in late),
             *(problem for result in results for problem in result.problems),

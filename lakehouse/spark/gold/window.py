@@ -109,8 +109,8 @@ def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Positi
     return _merged(table, frame, table.size.rows)
 
 
-def _merged(table: GoldTable, frame: DataFrame, rows: int) -> merge.Merged:
-    """MERGE a frame into a table of about so many rows."""
+def _merged(table: GoldTable, frame: DataFrame, rows: int, *, here: bool = False) -> merge.Merged:
+    """MERGE a frame, which the driver may hold, into a table of about so many rows."""
     run = table.run
     return merge.merge_frame(
         run.spark,
@@ -121,6 +121,7 @@ def _merged(table: GoldTable, frame: DataFrame, rows: int) -> merge.Merged:
         options=table.options,
         rows=rows,
         keyless=not table.ids,
+        here=here,
     )
 
 
@@ -323,7 +324,8 @@ def merge_window(
         breaks = max(large.breaks, written.found.breaks, key=lambda one: one.total)
         return _with(found, written._replace(found=written.found._replace(breaks=breaks)), rows)
     frame = named(large.frame, table.columns, large.companions, OP)
-    version = _merged(table, frame, table.ordered_rows).version
+    is_held = rows * table.size.bytes <= limits.GOLD_TABLE_BYTES * max(1, table.size.rows)
+    version = _merged(table, frame, table.ordered_rows, here=is_held).version
     found = found.plus(Found({}, large.problems, breaks=large.breaks))._replace(applied=rows)
     # those that came late, and those that a suite has rejected, are not among the fold's
     is_told = large.taken is not None and not late and table.gate is None

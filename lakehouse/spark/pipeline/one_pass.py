@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,14 +12,15 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
+from lakehouse.ops.progress import Place
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.runs import RunInput
-from lakehouse.sources.recording import read_recording
+from lakehouse.sources.recording import noted, read_recording
 from lakehouse.spark.bronze.claim_checks import begin_looking, land_attachments
 from lakehouse.spark.bronze.kafka import land_topics
 from lakehouse.spark.bronze.recordings import land_recordings
 from lakehouse.spark.bronze.storage import land_storage
-from lakehouse.spark.change_log.watermark import snapshots_above
+from lakehouse.spark.change_log.watermark import snapshots_above, waiting_transaction
 from lakehouse.spark.gold.run import run_gold
 from lakehouse.spark.operations.requeue import decode_late_files
 from lakehouse.spark.ops.lake_record import register
@@ -27,6 +28,7 @@ from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.ops.run_record import RunRecord, recorded
+from lakehouse.spark.pipeline.recording_holes import note_holes
 from lakehouse.spark.silver.run import run_silver
 from lakehouse.spark.source import Source, kafka_input
 
@@ -63,6 +65,7 @@ def outcome(log: OpsLog, landed: int, batches: int, published: Manifest | None) 
         ],
         "problems": list(manifest.problems) if manifest else [],
         "snapshots_above": snapshots_above(log),
+        "waiting_transaction": waiting_transaction(log),
     }
 
 
@@ -187,5 +190,18 @@ def land(context: RunContext, source: Source, stop: Stop, *, first: bool) -> int
     if config.storage is not None:
         return land_storage(context, config.storage.path, source.silver.options, sweep=first)
     if config.recording is not None:
-        return land_recordings(context, [partial(messages_of, Path(path)) for path in config.recording], stop)
+        return _land_recordings(context, source, [Path(path) for path in config.recording], stop)
     return land_topics(context, kafka_input(source), stop, first=first)
+
+
+def _land_recordings(context: RunContext, source: Source, paths: Sequence[Path], stop: Stop) -> int:
+    """Land recordings, and say which offsets are in none of them, where compaction has not left them out."""
+    seen: dict[Place, list[tuple[int, int]]] = {}
+
+    def read(path: Path) -> Iterator[Message]:
+        return noted(messages_of(path), seen)
+
+    landed = land_recordings(context, [partial(read, path) for path in paths], stop)
+    if not stop() and source.silver.options.get("compacted") != "true":
+        note_holes(context, seen, landed=landed > 0)
+    return landed

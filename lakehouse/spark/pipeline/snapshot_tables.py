@@ -21,6 +21,7 @@ from lakehouse.lineage import READ_WHILE, Name
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import counted, pace
+from lakehouse.silver.binlog_servers import behind_feed
 from lakehouse.sources.database import SESSION, Database, connect
 from lakehouse.sources.dumps.records import Place as ServerPlace
 from lakehouse.sources.dumps.snapshot import place_in
@@ -153,11 +154,7 @@ def refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
     done = log.last(Done)
     reached = done.reach if done is not None else None
     if reached is not None and reached[:3] > position(last_epoch(log), place)[:3]:
-        raise LakehouseError(
-            f"{log.source}: expected the server whose binlog the feed reads, got one that stands at {place}, "
-            "behind what the feed has told: another server's binlog, or one that was begun anew, which "
-            "takes an epoch of its own (`lakehouse epoch raise`)"
-        )
+        raise behind_feed(log.source, place)
 
 
 def refuse_same_place(log: OpsLog, names: Set[Name], place: Place) -> None:

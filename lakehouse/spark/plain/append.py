@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -38,6 +39,10 @@ _MEMBERS = {
     "domainMetadata",
     "metadata",
     "protocol",
+    # of a table with deletion vectors
+    "numDeletedRecordsOpt",
+    "numDeletionVectorsOpt",
+    "deletedRecordCountsHistogramOpt",
 }
 INDEXED, INTERVAL = "delta.dataSkippingStatsColumns", "delta.checkpointInterval"
 # properties that ask nothing else of a writer
@@ -189,18 +194,20 @@ def commit(
     *,
     moved: Sequence[dict[str, Any]] = (),
     removed: Sequence[dict[str, Any]] = (),
+    told: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
     """Make the version behind the newest one, or a table's first: with files that lie in its folder, with
-    transactions that have moved on, and without the files that are removed. False where it was not made.
+    transactions that have moved on, and without the files that are removed. `told` is what the checksum file
+    says besides. False where it was not made.
     """
     now, txn_id = int(time.time() * 1000), str(uuid.uuid4())
     is_new = newest.number < 0
     read = {} if is_new else {"readVersion": newest.number}
-    told = {"timestamp": now, **info, **read, "isolationLevel": "Serializable"}
-    told |= {"engineInfo": f"lakehouse/{__version__}", "txnId": txn_id}
+    about = {"timestamp": now, **info, **read, "isolationLevel": "Serializable"}
+    about |= {"engineInfo": f"lakehouse/{__version__}", "txnId": txn_id}
     made = {"metaData": newest.told["metadata"], "protocol": newest.told["protocol"]} if is_new else {}
     moved = [{**one, "lastUpdated": now} for one in moved]
-    actions = [{"commitInfo": told}, *({action: one} for action, one in made.items())]
+    actions = [{"commitInfo": about}, *({action: one} for action, one in made.items())]
     actions += [*({"txn": one} for one in moved), *({"add": one} for one in added)]
     actions += [{"remove": _removal(one, now)} for one in removed]
     try:
@@ -208,7 +215,7 @@ def commit(
             return False
     except OSError:  # a full disk, a file system without links: Delta's own error is the one to show
         return False
-    after = _checksum(newest, added, moved, removed)
+    after = _checksum(newest, added, moved, removed) | dict(told)
     with suppress(OSError):  # the commit stands; without this file Delta makes the next one
         _put(_log_file(table, newest.number + 1, "crc"), [{**after, "txnId": txn_id}])
     return True
@@ -216,7 +223,9 @@ def commit(
 
 def _removal(added: dict[str, Any], at: int) -> dict[str, Any]:
     told = {"path": added["path"], "deletionTimestamp": at, "dataChange": True}
-    return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": added["size"]}
+    vector = {name: value for name, value in (added.get("deletionVector") or {}).items() if value is not None}
+    marks = {"deletionVector": vector} if vector else {}
+    return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": added["size"], **marks}
 
 
 def newest_version(table: Path) -> Version | None:

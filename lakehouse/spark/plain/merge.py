@@ -24,9 +24,9 @@ from lakehouse.spark.plain.append import Version, commit, newest_version
 from lakehouse.spark.plain.files import discard, write_file
 
 _FEATURES = {"timestampNtz", "typeWidening", "columnMapping", "invariants", "appendOnly"}
+_MARKS = "delta.enableDeletionVectors"
 # properties and their values that ask nothing else of a writer
 _PROPERTIES = {
-    "delta.enableDeletionVectors": {"false"},
     "delta.enableTypeWidening": {"true"},
     "delta.columnMapping.mode": {"name"},
     "delta.columnMapping.maxColumnId": None,
@@ -84,12 +84,25 @@ class _Kept(NamedTuple):
     met: list[Any]
 
 
-def merge_plain(table: Path, wanted: Wanted) -> Done | None:
-    """Merge rows by key into the table in a folder: a row of the key is replaced or deleted, others are
-    added. None where nothing was done, and Delta has to do it.
+class Prepared(NamedTuple):
+    """A table's newest version, its columns, and the rows to merge in these: all of them, their keys, and the
+    columns of the table that make a key.
+    """
+
+    newest: Version
+    fields: list[T.StructField]
+    schema: pa.Schema
+    rows: pa.Table
+    asked: list[tuple[Any, ...]]
+    keys: list[str]
+
+
+def prepared(table: Path, wanted: Wanted, *, marks: bool) -> Prepared | None:
+    """What a merge without Spark begins with; `marks`: into a table with deletion vectors. None where Delta
+    has to merge.
     """
     newest = newest_version(table)
-    if newest is None or not _is_known(newest) or newest.told["tableSizeBytes"] > wanted.most:
+    if newest is None or not is_known(newest, marks=marks):
         return None
     fields = T.StructType.fromJson(json.loads(newest.told["metadata"]["schemaString"])).fields
     if not all(map(_is_copied, fields)):
@@ -102,6 +115,17 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
     asked = _keys_of(rows, keys)
     if len(set(asked)) < len(asked):
         return None
+    return Prepared(newest, fields, schema, rows=rows, asked=asked, keys=keys)
+
+
+def merge_plain(table: Path, wanted: Wanted) -> Done | None:
+    """Merge rows by key into the table in a folder: a row of the key is replaced or deleted, others are
+    added. None where nothing was done, and Delta has to do it.
+    """
+    found = prepared(table, wanted, marks=False)
+    if found is None or found.newest.told["tableSizeBytes"] > wanted.most:
+        return None
+    newest, fields, schema, rows, asked, keys = found
     try:
         files = live_files(table, newest.number)
         if files is None or any(one.get("deletionVector") for one in files.values()):
@@ -117,7 +141,7 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
     if not touched and not put.num_rows:
         return Done(newest.number, 0, 0)
     written = pa.concat_tables([*(one.rows for path, one in kept.items() if one.rows is not None), put])
-    info = _info(met, asked, wanted.deleted, copied=written.num_rows - put.num_rows)
+    info = info_of(met, asked, wanted.deleted, copied=written.num_rows - put.num_rows)
     with suppress(OSError):
         added = [write_file(table, physical(written, fields), None)] if written.num_rows else []
         if commit(table, newest, info, added, removed=[files[path] for path in touched]):
@@ -126,19 +150,21 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
     return None
 
 
-def _is_known(newest: Version) -> bool:
-    """Whether nothing of the table asks for what is not done here."""
+def is_known(newest: Version, *, marks: bool) -> bool:
+    """Whether nothing of the table asks for what is not done here; `marks`: it has deletion vectors."""
     protocol = newest.told["protocol"]
     features = {*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())}
     properties = newest.properties
     return (
         (protocol["minReaderVersion"], protocol["minWriterVersion"]) == (3, 7)
-        and features <= _FEATURES
+        and features <= (_FEATURES | {"deletionVectors"} if marks else _FEATURES)
+        and (properties.get(_MARKS) == "true") is marks
         and "columnMapping" in features
         and properties.get("delta.columnMapping.mode") == "name"
         and all(
             name in _PROPERTIES and ((known := _PROPERTIES[name]) is None or value in known)
             for name, value in properties.items()
+            if name != _MARKS
         )
     )
 
@@ -193,16 +219,22 @@ def _kept(
 
 def _read(file: Path) -> pa.Table:
     """A file's rows; a ValueError where they are not for this process."""
-    opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-    if any(key.startswith(_JULIAN) for key in opened.metadata.metadata or {}):
-        raise ValueError(f"{file}: expected dates of one calendar, got some of another")
+    read = opened(file)
     batches, held = [], 0
-    for batch in opened.iter_batches(_AT_ONCE):
+    for batch in read.iter_batches(_AT_ONCE):
         batches.append(batch)
         held += batch.nbytes
         if held > _MOST:
             raise ValueError(f"{file}: expected up to {_MOST} bytes of rows, got more")
-    return pa.Table.from_batches(batches) if batches else opened.read()
+    return pa.Table.from_batches(batches) if batches else read.read()
+
+
+def opened(file: Path) -> pq.ParquetFile:
+    """A table's file; a ValueError where its dates are not those of this process."""
+    read = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+    if any(key.startswith(_JULIAN) for key in read.metadata.metadata or {}):
+        raise ValueError(f"{file}: expected dates of one calendar, got some of another")
+    return read
 
 
 def physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
@@ -216,7 +248,8 @@ def physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
     return pa.table(rows.columns, schema=pa.schema(named))
 
 
-def _info(met: Counter[Any], asked: list[Any], deleted: list[bool], *, copied: int) -> dict[str, Any]:
+def info_of(met: Counter[Any], asked: list[Any], deleted: list[bool], *, copied: int) -> dict[str, Any]:
+    """What a commit says of a merge that has met these keys of gold."""
     put = [key for key, gone in zip(asked, deleted, strict=True) if not gone]
     updated = sum(key in met for key in put)
     told = {

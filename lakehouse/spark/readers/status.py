@@ -26,11 +26,13 @@ from lakehouse.spark.change_log.changes import between
 from lakehouse.spark.change_log.dead_letters import missing_files, missing_text, open_counts, open_losses
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.change_log.watermark import (
+    awaited_rows,
     partition_lives,
     partition_watermarks,
     published_ends,
     snapshots_above,
     source_watermark,
+    waiting_transaction,
 )
 from lakehouse.spark.gold.settings import asked_of, find_watermark
 from lakehouse.spark.lake import Lake
@@ -113,7 +115,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "last_silver_batch": done.batch,
         "last_run": moment(log.records[-1].at),
         "watermark": list(position) if position != MIN_POSITION else None,
-        "held_by": f"{holder[0]}/{holder[1]}" if holder and holder[1] != WHOLE_SOURCE else None,
+        "held_by": _held_by(done, holder),
         "no_watermark_seen": [
             f"{topic}/{number}"
             for topic, number in partitions
@@ -123,6 +125,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "deleted": _deleted(partitions, holder, log),
         "counts_again": [f"{topic}/{number}" for topic, number in again],
         "snapshots_above": snapshots_above(log),
+        "waiting_transaction": waiting_transaction(log),
         "gold_watermark": list(manifest.watermark) if manifest else None,
         "consistency": manifest.consistency if manifest else None,
         "dead_letters": sum(open_counts(log).values()),
@@ -135,6 +138,13 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         **failed_runs(log),
         **lag(source, log),
     }
+
+
+def _held_by(done: Done, holder: Partition | None) -> str | None:
+    """What holds the watermark: a partition, or a transaction of which rows are lacking."""
+    if holder is None or holder[1] == WHOLE_SOURCE:
+        return awaited_rows(done)
+    return f"{holder[0]}/{holder[1]}"
 
 
 def _deleted(partitions: Iterable[Partition], holder: Partition | None, log: OpsLog) -> list[str]:

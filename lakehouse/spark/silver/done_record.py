@@ -21,13 +21,14 @@ from lakehouse.ops.progress import (
     Shortfall,
     TableSize,
     TableSnapshots,
+    id_in_epoch,
 )
 from lakehouse.ops.records.operators import Floor
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.binlog_servers import updated_servers
 from lakehouse.silver.identity import with_picked_rows
-from lakehouse.silver.transaction_watermark import TransactionEvents, advance, id_in_epoch
+from lakehouse.silver.transaction_watermark import TransactionEvents, advance
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import count_by_table, read_silver
 

@@ -16,10 +16,11 @@ from msgspec import UNSET
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.ops.records.gold import TableEntry
-from lakehouse.silver.binlog_servers import refuse_other_binlog
+from lakehouse.silver.binlog_servers import behind_feed, refuse_other_binlog
 from lakehouse.sources.database import SESSION, connect
 from lakehouse.sources.live.tables import listed, without_temporary
 from lakehouse.sources.server_sql import is_tidb
+from lakehouse.spark.bronze.epochs import last_epoch
 from lakehouse.spark.operations.rebuild import discard
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import get_session
@@ -240,13 +241,15 @@ def _refuse_other_server(session: Session, reader: Reader) -> None:
         raise LakehouseError(
             f"{name}: expected {wanted}, as its feed is of one, got version {session.version}"
         )
+    if watermark[0] < (epoch := last_epoch(reader.log)):
+        raise LakehouseError(
+            f"{name}: expected gold at a place in epoch {epoch}, which has begun, got one before it, with "
+            "which no place of the server can be compared; `lakehouse run all`, once the feed has told more"
+        )
     if not session.by_tso:
         with connect(session.settings) as server:
             place = place_of(server)
         servers = None if reader.done is None else reader.done.servers
         refuse_other_binlog(name, servers, watermark[0], place.file)
-        if watermark[1] > place.position(0)[1]:
-            raise LakehouseError(
-                f"{name}: expected a server that stands behind the feed, got one at {place}: it is another "
-                "server's binlog"
-            )
+        if watermark[1:3] > place.position(0)[1:3]:
+            raise behind_feed(name, place)

@@ -46,7 +46,7 @@ def store_text(cell: Cell, target: Target) -> str:
     if column.charset in ("utf8", "utf8mb3", "ucs2"):
         text = "".join(char if char <= "\uffff" else "?" for char in text)
     if column.base in ("char", "varchar"):
-        text = text[: column.length or 1]
+        text = text[: column.size]
         return text.rstrip(" ") if column.base == "char" else text
     return (
         text
@@ -82,8 +82,8 @@ def store_binary(cell: Cell, target: Target) -> str:
     column = target.type
     data = _encoded(cell, target)
     if column.base in ("binary", "varbinary"):
-        data = data[: column.length or 1]
-        return base64_text(data.ljust(column.length or 1, b"\0") if column.base == "binary" else data)
+        data = data[: column.size]
+        return base64_text(data.ljust(column.size, b"\0") if column.base == "binary" else data)
     return base64_text(data[: capacity(column)])
 
 

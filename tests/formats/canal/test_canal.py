@@ -332,6 +332,16 @@ def test_the_mask_of_a_set_of_64_labels_is_a_signed_number() -> None:
     assert event.after == {"id": 1, "s": 2**63 + 1}
 
 
+def test_labels_have_their_quotes_twice_and_their_backslashes_once() -> None:
+    """As Canal's parser prints a type, of whatever statement (1.1.5 to 1.1.8, run)."""
+    types = {"id": "INT", "e": r"ENUM('a','C:\new','it''s','\')"}
+
+    (event,) = flat(data=[{"id": "1", "e": "2"}], mysqlType=types, sqlType={"id": 4, "e": 4})
+
+    assert event.types is not None
+    assert parse_type(event.types["e"]).members == ("a", r"C:\new", "it's", "\\")
+
+
 @pytest.mark.parametrize("type", ["QUERY", "XACOMMIT", "GTID"])
 def test_what_is_neither_a_change_nor_a_statement_gives_no_event(type: str) -> None:
     assert flat(type=type, data=None, database="", table="", sql="INSERT INTO t VALUES (1)") == []

@@ -16,6 +16,8 @@ from lakehouse.spark.operations.epochs import raise_epoch
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.readers.status import status
 from tests.fold.test_properties import OPTIONS, ZONE
+from tests.formats.debezium.test_transactions import end, record, streamed
+from tests.formats.debezium.test_transactions import number as numbered
 from tests.schema_history.test_snapshots import first_snapshot
 from tests.support.encode_binlog import binlog, feed
 from tests.support.engine import Memory
@@ -130,7 +132,7 @@ def test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_and_its_s
 
     (told,) = failed_over["problems"]
     assert (
-        "changed servers at a/0 offset 6 (server id 1 → 2, file b 1)" in told
+        "changed servers at a/0 offset 3 (server id 1 → 2, file b 1)" in told
         and "`lakehouse epoch raise feed --why …`" in told
     )
     assert [(table["state"], table["why"]) for table in failed_over["tables"]] == [("incomplete", told)] * 2
@@ -145,3 +147,42 @@ def test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_and_its_s
         "d.a": [{"id": 1, "v": 13}],
         "d.b": [{"id": 1, "v": 1}],
     }
+
+
+@pytest.mark.parametrize(
+    ("id_", "why", "states"),
+    (
+        ("0-1-2", "the upstream's binlog began anew (changes below those that were known: 1,", "incomplete"),
+        ("0-1-9", "changes came after a watermark that had passed them (1,", "exact"),
+    ),
+)
+def test_a_binlog_that_began_anew_is_told_by_its_transactions_until_an_epoch(
+    spark: Any, tmp_path: Path, id_: str, why: str, states: str
+) -> None:
+    """RESET MASTER: the server goes on under its own id and file, with GTIDs that it has given before."""
+    told, lake = [*transaction("0-1-1", 300, 1), *transaction("0-1-2", 400, 2)], str(tmp_path / "lake")
+
+    def run() -> tuple[str, str]:
+        offsets = dict.fromkeys(("p.d.t", "p.transaction"), -1)
+        for at, message in enumerate(told):
+            offsets[message.topic] += 1
+            told[at] = msgspec.structs.replace(message, offset=offsets[message.topic])
+        path = write_recording(tmp_path / "feed.jsonl", told)
+        [table] = try_recording(path, "debezium", {}, lake, "resolved", quiet)["tables"]
+        return table["state"], table["why"] or ""
+
+    assert run() == ("exact", "")
+    told += transaction(id_, 150, 3)
+    state, reason = run()
+    assert (state, reason[: len(why)]) == ("incomplete", why)
+    told += transaction("0-1-10", 900, 4)
+    assert run()[0] == states
+    assert shown(tmp_path / "lake", tmp_path / "a")["d.t"] == [{"id": each} for each in "1234"]
+
+
+def transaction(id_: str, place: int, key: int) -> list[Message]:
+    """A transaction that inserts one row."""
+    return [
+        record("p.d.t", 0, streamed("t", key, place, numbered(id_, 1))),
+        record("p.transaction", 0, end(id_, 1)),
+    ]

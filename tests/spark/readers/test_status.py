@@ -12,13 +12,21 @@ from msgspec.structs import replace
 
 from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.progress import Counts, Mark, NextOffset, TableSnapshot, TableSnapshots
+from lakehouse.ops.progress import (
+    Counts,
+    Mark,
+    NextOffset,
+    OpenTransaction,
+    TableSnapshot,
+    TableSnapshots,
+    Transactions,
+)
 from lakehouse.ops.records.bronze import Read
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.operators import Retired
 from lakehouse.ops.records.runs import Run, standing_failures
-from lakehouse.ops.records.silver import Done
-from lakehouse.spark.change_log.watermark import snapshots_above
+from lakehouse.ops.records.silver import Done, Planned
+from lakehouse.spark.change_log.watermark import snapshots_above, waiting_transaction
 from lakehouse.spark.readers.status import age, is_deleted, reconciliation, status
 from tests.spark.gold.test_modes import run_all
 from tests.support.feeds import Canal
@@ -105,6 +113,28 @@ def test_tables_whose_snapshot_is_above_what_is_published_are_named() -> None:
 
     assert [above(at) for at in (5, 7)] == [["d.above"], []]
     assert snapshots_above(log_of(replace(done, snapshots=UNSET))) == []
+
+
+def test_a_transaction_whose_rows_did_not_come_is_named_once_a_later_batch_has_left_nothing_unread() -> None:
+    """Needs no session."""
+
+    waits = (("1/0-1-57", 3),)
+
+    def after(*, whole: bool, batches: int, ends: tuple[tuple[str, int], ...] = waits) -> str | None:
+        known = {"1/0-1-57": OpenTransaction(((2, 2),), (1, 1, 4, 1, 0, 1))}
+        told: Any = {"top": None, "reach": None, "next": (), "marks": (), "dead": (), "tables": ()}
+        records: list[Any] = []
+        for number in range(1, batches + 1):
+            records.append(Planned(batch=number, generation="1", small=True, ranges=(), whole=whole))
+            state = Transactions(open=known, ends=ends)
+            records.append(Done(batch=number, counts=Counts(), transactions=state, **told))
+        return waiting_transaction(log_of(*records))
+
+    stands = "the watermark stands at transaction 0-1-57: 2 of its 3 rows did not come"
+    assert after(whole=True, batches=2) == stands
+    assert after(whole=True, batches=1) is None, "they may be on their way"
+    assert after(whole=False, batches=2) is None
+    assert after(whole=True, batches=2, ends=()) is None
 
 
 def test_the_age_of_a_watermark_is_not_that_of_a_partition_that_is_retired() -> None:

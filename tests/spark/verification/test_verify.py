@@ -346,20 +346,34 @@ def test_what_a_killed_run_has_left_is_removed_and_a_running_one_s_tables_stay(
     assert after.prefix == second.prefix
 
 
-@pytest.mark.parametrize(("file", "refused"), (("binlog.000007", False), ("replica.000007", True)))
-def test_a_server_whose_binlog_is_called_otherwise_is_not_the_feed_s(
-    monkeypatch: pytest.MonkeyPatch, file: str, refused: bool
+@pytest.mark.parametrize(
+    ("place", "epochs", "refused"),
+    (
+        (ServerPlace("binlog.000007", 4), (), None),
+        (ServerPlace("binlog.000006", 900), (), None),
+        (ServerPlace("replica.000007", 4), (), "got one that writes replica"),
+        (ServerPlace("binlog.000006", 899), (), "at binlog.000006:899, behind what the feed has told"),
+        (ServerPlace("binlog.000005", 900), (), "behind what the feed has told: another server's binlog, or"),
+        (ServerPlace("binlog.000007", 4), (1,), "expected gold at a place in epoch 1, which has begun"),
+    ),
+)
+def test_a_server_that_can_t_be_the_one_of_the_published_watermark_is_refused(
+    monkeypatch: pytest.MonkeyPatch, place: ServerPlace, epochs: tuple[int, ...], refused: str | None
 ) -> None:
     servers = Servers(names=(BinlogNames(0, "", ("binlog",)),))
-    reader: Any = SimpleNamespace(watermark=lambda: (0, 6, 4, 1, 0, 0), done=SimpleNamespace(servers=servers))
+    reader: Any = SimpleNamespace(
+        watermark=lambda: (0, 6, 900, 1, 0, 0),
+        done=SimpleNamespace(servers=servers),
+        log=SimpleNamespace(all=lambda _: [SimpleNamespace(epoch=epoch) for epoch in epochs]),
+    )
     session: Any = SimpleNamespace(
         source=SimpleNamespace(name="shop"), recorded=SimpleNamespace(order="binlog"), options=Options()
     )
     session.by_tso, session.version, session.settings = False, "11.4-MariaDB", None
     monkeypatch.setattr(comparison, "connect", lambda _: nullcontext())
-    monkeypatch.setattr(comparison, "place_of", lambda _: ServerPlace(file, 4))
+    monkeypatch.setattr(comparison, "place_of", lambda _: place)
 
-    with pytest.raises(LakehouseError, match="got one that writes replica") if refused else nullcontext():
+    with pytest.raises(LakehouseError, match=refused) if refused else nullcontext():
         comparison._refuse_other_server(session, reader)
 
 
