@@ -268,7 +268,9 @@ def merge_in(
     monkeypatch.setattr(window, "between", between)
     monkeypatch.setattr(window, "fold_changes", fold_changes)
     monkeypatch.setattr(window, "named", lambda frame, *_: frame)
-    monkeypatch.setattr(window, "_merged", lambda of, frame, _: write([(of, Outcome(*frame))], gold.before))
+    monkeypatch.setattr(
+        window, "_merged", lambda of, frame, _, here: write([(of, Outcome(*frame))], gold.before)
+    )
     monkeypatch.setattr(window, "timed", timed)
     monkeypatch.setattr(gold_table, "judged_changes", lambda of, count: (of.own_changes, NO_VERDICT))
     monkeypatch.setattr(window, "refold", lambda of, exists: Written(-1, "whole"))
