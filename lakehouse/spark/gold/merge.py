@@ -170,7 +170,8 @@ def merge_frame(
     """
     source = with_computed(source, options.computed, OP)
     held = with_companions(spark, lake, table, source)
-    may_mark = here and not (keyless or options.computed) and lake.marks_rows(spark, table)
+    here = here and limits.GOLD_MERGE_BYTES > 0 and not (keyless or options.computed)
+    may_mark = here and lake.marks_rows(spark, table)
     if may_mark and (merged := _marked(spark, lake, table, source, keys=keys)) is not None:
         return merged
     view = f"lakehouse_{uuid.uuid4().hex}"
