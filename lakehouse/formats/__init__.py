@@ -297,7 +297,7 @@ def decode_stored(format: str, message: Message, options: Mapping[str, str]) -> 
         events = decode(message, options)
     except (ImportError, MemoryError):
         raise  # the machine's fault: no message is to blame
-    except Exception:
+    except Exception:  # of the message or of the quicker way: the decoder itself tells which
         return decode_message(format, message, options)
     for event in events:
         if type(event) is DeadLetter and event.code == "json":
