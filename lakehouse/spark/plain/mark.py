@@ -7,6 +7,7 @@ too many rows to look at, and where the vectors that are there are not known her
 """
 
 import json
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -140,10 +141,10 @@ def _marked_file(file: Added, vector: dict[str, Any]) -> Added:
 
 def marked_of(table: Path, files: dict[str, Added], asked: Asked) -> Marked | None:
     """The rows of the table's files that have one of the keys. None where there are too many to look at."""
-    numbers = None
-    if pa.types.is_integer(asked.types[0]):
-        numbers = np.array(sorted(key[0] for key in asked.keys if key[0] is not None), np.int64)
-    chosen = [path for path, file in files.items() if _may_have(file, asked, numbers)]
+    values = None
+    if pa.types.is_integer(asked.types[0]) or pa.types.is_string(asked.types[0]):
+        values = sorted(key[0] for key in asked.keys if key[0] is not None)
+    chosen = [path for path, file in files.items() if _may_have(file, asked, values)]
     if sum(json.loads(files[path]["stats"])["numRecords"] for path in chosen) > _MOST_ROWS:
         return None
     wanted = pa.array(list({key[0] for key in asked.keys}), asked.types[0])
@@ -160,15 +161,15 @@ def marked_of(table: Path, files: dict[str, Added], asked: Asked) -> Marked | No
     return found
 
 
-def _may_have(file: Added, asked: Asked, numbers: "np.ndarray[Any, Any] | None") -> bool:
+def _may_have(file: Added, asked: Asked, values: list[Any] | None) -> bool:
     """Whether a file may have one of the keys, as its statistics tell of the first column, if these are whole
-    numbers.
+    numbers or texts: bounds of long texts are cut such that they still are bounds.
     """
     told, name = json.loads(file["stats"]), asked.physical[0]
     low, high = (told.get(bounds, {}).get(name) for bounds in ("minValues", "maxValues"))
-    if numbers is None or low is None or high is None or told.get("nullCount", {}).get(name) != 0:
+    if values is None or low is None or high is None or told.get("nullCount", {}).get(name) != 0:
         return True
-    return bool(np.searchsorted(numbers, low, "left") < np.searchsorted(numbers, high, "right"))
+    return bisect_left(values, low) < bisect_right(values, high)
 
 
 def _rows_of(file: Path, asked: Asked, wanted: pa.Array) -> Iterator[tuple[int, Key]]:
