@@ -255,7 +255,7 @@ def _own_interrupt() -> Iterator[None]:
 def leave_call() -> None:
     """Close this thread's connection to Java, for an exception that may be raised in the middle of a call:
     the next call takes a connection of its own, and not the answer to that one. Jobs are ended, for it would
-    wait behind them.
+    wait behind them; so is the one that the call submits when its plan is made.
     """
     context = SparkContext._active_spark_context
     client = getattr(context and context._gateway, "_gateway_client", None)
@@ -264,6 +264,7 @@ def leave_call() -> None:
         connection.close()
     if context is not None:
         with suppress(Exception):  # of a context that is half made, or whose Java has ended
+            context._jsc.sc().cancelJobGroupAndFutureJobs(_CALLS)
             context.cancelAllJobs()
 
 
@@ -318,7 +319,13 @@ def _local(app: str) -> SparkSession:
         builder = builder.config(name, value)
     own = {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     with _environment(**own), _stdout_is_stderr():
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    session.sparkContext.setLocalProperty("spark.jobGroup.id", _CALLS)
+    return session
+
+
+# The group of the jobs that this thread's calls submit; behind a closed connection Spark has no group.
+_CALLS = "lakehouse"
 
 
 def _java_options(home: Path, jars: list[Path]) -> str:

@@ -119,7 +119,7 @@ def test_databricks_keeps_the_commits_of_several_drivers_apart(monkeypatch: pyte
 # a command that has a handler of its own while its session is made, as `run` has; then is in the middle of a
 # call of Java's, and asks Spark another thing on its way out
 LONG_COMMAND = """
-import os, signal
+import os, signal, time
 from lakehouse.cli import main
 from lakehouse.spark.pipeline.one_pass import Stop
 from lakehouse.spark.session import get_session
@@ -130,8 +130,10 @@ def version():
         os.kill(os.getpid(), signal.SIGINT)
         print("ready, and stopped:", stop(), flush=True)
     try:
-        spark.range(10**15).selectExpr("sum(id % 7)").collect()
+        sums = int(os.environ["SUMS"])
+        spark.range(10**15).selectExpr(*[f"sum(id % {n})" for n in range(7, 7 + sums)]).collect()
     finally:
+        time.sleep(5 if sums > 1 else 0)  # until the plan is made
         print(spark.range(7).count())
 
 main.COMMANDS["version"] = version
@@ -139,16 +141,18 @@ main.main()
 """
 
 
-def test_ctrl_c_in_the_middle_of_spark_work_ends_a_command_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sums", [1, 1000], ids=["running", "planning"])
+def test_ctrl_c_in_the_middle_of_spark_work_ends_a_command_in_one_line(tmp_path: Path, sums: int) -> None:
     """PySpark's own handler took the place of any other: it called Java in the middle of that call, `internal
-    error: Py4JError`, and of a run it ended the batch in hand.
+    error: Py4JError`, and of a run it ended the batch in hand. A job that was planned when Ctrl-C came was
+    submitted behind it, and ran.
     """
     out, said = tmp_path / "out", tmp_path / "said"
     with out.open("w") as stdout, said.open("w") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-c", LONG_COMMAND, "version"],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "SUMS": str(sums)},
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
