@@ -15,7 +15,8 @@ same: for the first scan of a run, and after the changefeed's folder settings we
 or time has changed is new again.
 
 A file that a folder lacks though later ones of its writer are there is `missing`, once the checkpoint is past
-rows behind it; until then it may be late, and the checkpoint waits.
+rows behind it; until then it may be late, and the checkpoint waits. So is one at the end that the writer's
+index names, once the checkpoint is ten minutes past the index.
 
 Never taken: an empty file, and one that is not whole (a data file that does not end with the terminator, a
 schema file that is no JSON), unless the checkpoint has passed its time: a crash left it, and its changes were
@@ -32,7 +33,6 @@ from lakehouse.errors import DecodeError
 from lakehouse.formats.ticdc.storage_gaps import Gap, Held, first_commit_ts, gaps_of, without_expired
 from lakehouse.formats.ticdc.storage_layout import (
     DataFile,
-    Index,
     Other,
     SchemaFile,
     classify,
@@ -43,6 +43,7 @@ from lakehouse.formats.ticdc.storage_layout import (
 )
 from lakehouse.formats.ticdc.storage_schema import read_definition
 from lakehouse.sources.file_systems import FileInfo, FileSystem
+from lakehouse.sources.storage_indexes import Named, index_files, read_index
 
 _FEW = 1000  # numbers to look at one by one; a list is cheaper than more
 _SLACK = 600_000  # ms between the clocks of TiDB and of the storage, at most
@@ -139,6 +140,7 @@ class _Walk:
         self.unknown: list[Other] = []
         self.missing: list[DataFile] = []
         self.here: dict[str, set[str]] = {}  # of one table, by folder
+        self.ends: list[Gap] = []  # of one table: what indexes name, and nothing behind it is there
         self.looked: set[str] = set()
         self.known: dict[str, dict[str | None, dict[int, str]]] = {}
         for path in landed:
@@ -167,7 +169,7 @@ class _Walk:
         """
         versions: dict[int, str] = {}
         seen: list[SchemaFile] = []
-        self.here = {}
+        self.here, self.ends = {}, []
         for child in self.files.list_dir(path):
             if not child.is_dir:
                 seen += self.consider(child)
@@ -206,20 +208,25 @@ class _Walk:
         is_known = self.done is not None and path in self.known
         if is_known and not self.files.is_listed and self.by_index(path):
             return
-        here = self.here[path] = set()
-        for child in self.files.list_dir(path):
+        here: set[str] = set()
+        self.here[path], children = here, self.files.list_dir(path)
+        for child in children:
             if not child.is_dir:
                 here.add(child.path)
                 self.consider(child)
             elif child.name != "meta" and not self.is_past(child.name):
                 self.data_folder(child.path)
+        indexed = any(child.name in ("meta", "CDC.index") for child in children)
+        for index in index_files(self.files, path, self.options) if indexed else ():
+            if not self.files.is_listed or self.is_ahead(index, here):
+                self.announced(read_index(self.files, path, index, self.options))
 
     # Gaps
 
     def look_for_gaps(self, folders: Iterable[str]) -> None:
         """What the folders of one table that were looked at lack."""
         looked = {folder: self.files_of(folder) for folder in folders}
-        gaps = [gap for files in looked.values() for gap in gaps_of(files)]
+        gaps = [*self.ends, *(gap for files in looked.values() for gap in gaps_of(files))]
         if gaps:
             mine = (file for file in self.one_of_each() if file[1:4] == gaps[0].behind[1:4])
             for gap in without_expired(gaps, chain(mine, *looked.values())):
@@ -272,24 +279,13 @@ class _Walk:
         """Whether the folder's indexes name all files that can be new in it; then those have been
         considered.
         """
-        beside = f"{folder}/CDC.index"
-        indexes = [
-            info
-            for info in self.files.list_dir(f"{folder}/meta")
-            if isinstance(classify(info.path, self.options), Index)
-        ]
-        indexes = indexes or [info for info in [self.files.stat(beside)] if info]
-        newest = [
-            classify(f"{folder}/{self.files.read(info.path).decode(errors='replace').strip()}", self.options)
-            for info in indexes
+        named = [
+            read_index(self.files, folder, index, self.options)
+            for index in index_files(self.files, folder, self.options)
         ]
         known = self.known[folder]
-        files = [
-            file
-            for file in newest
-            if isinstance(file, DataFile) and file.folder == folder and file.dispatcher in known
-        ]
-        if len(files) < len(indexes) or {file.dispatcher for file in files} != known.keys():
+        files = [one.newest for one in named if one.newest is not None]
+        if len(files) < len(named) or {file.dispatcher for file in files} != known.keys():
             return False
         if any(
             file.number - len(known[file.dispatcher]) > _FEW or self.began_again(file, known[file.dispatcher])
@@ -297,9 +293,31 @@ class _Walk:
         ):
             return False
         self.here[folder] = set()
-        for file, index in zip(files, indexes, strict=True):
-            self.numbers(file, known[file.dispatcher], index)
+        for one, file in zip(named, files, strict=True):
+            self.numbers(file, known[file.dispatcher])
+            self.announced(one)
         return True
+
+    def is_ahead(self, index: FileInfo, paths: Iterable[str]) -> bool:
+        """Whether an index is newer than all of the folder's data, and may name a file that is not there."""
+        data = (path for path in paths if isinstance(classify(path, self.options), DataFile))
+        times = [info.mtime for path in data if (info := self.files.stat(path))]
+        return bool(times) and index.mtime > max(times)
+
+    def announced(self, named: Named) -> None:
+        """The file that an index names, where none of that number or above is there or has landed, is on its
+        way until the checkpoint is past the index's time. A writer that died between the two takes the
+        number again, but not one whose files have a dispatcher in their names.
+        """
+        newest = named.newest
+        if newest is None:
+            return
+        of_writer = [file for file in self.files_of(newest.folder) if file.dispatcher == newest.dispatcher]
+        last = max((file.number for file in of_writer), default=0)
+        if newest.number > last and not self.is_settled(named.index):
+            self.pending.append(newest.path)
+        elif newest.number > last and newest.dispatcher is None:
+            self.ends.append(Gap(newest.numbered(last + 1), newest))
 
     def began_again(self, newest: DataFile, known: Mapping[int, str]) -> bool:
         """Whether a writer may count from 1 anew, so that files which have landed are others now: it is below
@@ -310,7 +328,7 @@ class _Walk:
         is_other = info is not None and self.landed.get(info.path) != (info.size, info.mtime)
         return newest.number < last or is_other
 
-    def numbers(self, newest: DataFile, known: Mapping[int, str], index: FileInfo) -> None:
+    def numbers(self, newest: DataFile, known: Mapping[int, str]) -> None:
         """The files up to and beyond the index that have not landed. Of numbers of two widths
         (file-index-width was changed) both are looked for.
         """
@@ -324,8 +342,6 @@ class _Walk:
             if info:
                 self.here[newest.folder].add(info.path)
                 self.consider(info)
-            elif last < number <= newest.number and not self.is_settled(index):
-                self.pending.append(max(paths))
             return info is not None
 
         for number in sorted({*range(1, newest.number + 1)} - known.keys()):

@@ -419,6 +419,46 @@ def test_a_number_that_is_lacking_before_others_is_lost(tree: Tree) -> None:
     assert lacking(new_files(tree, landed, CSV)) == [], "they have landed, and were deleted since"
 
 
+@pytest.mark.parametrize("is_listed", [False, True])
+@pytest.mark.parametrize("there", [("CDC000001.csv",), ("CDC000001.csv", "CDC000002.csv")])
+def test_the_last_file_is_lost_where_the_index_names_it_and_the_checkpoint_is_past_it(
+    tree: Tree, there: tuple[str, ...], is_listed: bool
+) -> None:
+    """Nothing had shown it, and the table was called exact."""
+    tree.is_listed = is_listed
+    folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
+    for name in there:
+        tree.put(f"{folder}/{name}", row_at(NOON - 6))
+    tree.now += 1
+    tree.index(folder, "CDC000003.csv")
+    lost = f"{folder}/CDC{len(there) + 1:06}.csv"
+    lander = Lander(tree, CSV)
+
+    scan = lander.scan()
+    assert (lacking(scan), scan.checkpoint) == ([], tso(NOON - 5))
+    assert scan.pending == [f"{folder}/CDC000003.csv"], "on its way"
+
+    tree.checkpoint(NOON + HOUR)
+    assert lacking(lander.scan()) == [lost], "by its index, where a folder is not listed"
+    assert lacking(lander.scan(sweep=True)) == [lost]
+
+    tree.put(f"{folder}/CDC000003.csv", row_at(NOON - 6))
+    tree.put(lost, row_at(NOON - 6))
+    assert lacking(lander.scan()) == []
+
+
+def test_no_last_file_is_lost_which_a_dead_writer_announced_or_that_has_landed_or_expired(tree: Tree) -> None:
+    table = f"d/t/{tso(NOON - 9)}"
+    tree.put(f"{table}/2026-11-21/CDC_7_000001.csv", row_at(NOON - 6))
+    tree.index(f"{table}/2026-11-21", "CDC_7_000002.csv", "meta/CDC_7.index")
+    tree.index(f"{table}/2026-11-20", "CDC000004.csv")
+    tree.put(f"{table}/2026-11-22/CDC000001.csv", row_at(NOON - 6))
+    tree.index(f"{table}/2026-11-22", "CDC000002.csv")
+    tree.checkpoint(NOON + HOUR)
+
+    assert lacking(new_files(tree, {f"{table}/2026-11-22/CDC000002.csv": (4, NOON)}, CSV)) == []
+
+
 def test_a_number_is_late_until_the_checkpoint_is_past_what_lies_behind_it(tree: Tree) -> None:
     folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
     tree.put(f"{folder}/CDC000003.csv", row_at(NOON - 4))

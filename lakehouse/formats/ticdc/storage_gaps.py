@@ -49,13 +49,17 @@ def gaps_of(files: Iterable[DataFile]) -> list[Gap]:
 
 def without_expired(gaps: Iterable[Gap], files: Iterable[DataFile]) -> list[Gap]:
     """The gaps of one table, without those that the producer's own expiry explains; `files` are one at
-    least of each of the table's folders that are there or have landed.
+    least of each of the table's folders that have data files, there or landed.
     """
     earliest = min((file.day for file in files if _is_day(file)), default=None)
     return [
         gap
         for gap in gaps
-        if not (_is_day(gap.missing) and gap.missing.number == 1 and gap.missing.day == earliest)
+        if not (
+            _is_day(gap.missing)
+            and gap.missing.number == 1
+            and (earliest is None or gap.missing.day <= earliest)
+        )
     ]
 
 
