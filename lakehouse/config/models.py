@@ -106,7 +106,12 @@ class DatabaseInput(Model):
 class Batch(Model):
     """The largest size of one batch."""
 
-    max_records: int = Field(default=1_000_000, ge=1, description="Messages or files in one batch.")
+    max_records: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="Messages or files in one batch. Bronze lands up to half as many messages more, so "
+        "that no small batch is left.",
+    )
     max_bytes: Size = Field(default=256 * 2**20, ge=1, description="Bytes in one batch, such as 256MiB.")
 
 

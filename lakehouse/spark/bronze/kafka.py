@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -104,7 +104,8 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
             log.add(listing)
         with many_rows(context.spark) if waiting > SMALL_BACKLOG else nullcontext():
             before = bronze_version(context)
-            query = _stream(context, kafka, reading, topics, tasks=tasks_for(len(waits), waiting))
+            fitted = replace(kafka, max_records=batch_records(waiting, kafka.max_records))
+            query = _stream(context, fitted, reading, topics, tasks=tasks_for(len(waits), waiting))
             landed, ends, batch, unlike = _pass(context, query, stopped, waiting)
             if unlike or appended_above(context, before) != landed:
                 _note_unlanded(context, kafka, reading, ends)
@@ -273,6 +274,13 @@ def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: lis
             F.lit(None).cast("bigint").alias("mtime"),
         )
     )
+
+
+def batch_records(waiting: int, most: int) -> int:
+    """How many records a batch lands of so many: `most`, or up to half as many again where that spares a
+    batch. A batch costs about a CPU second, however few records are left for it.
+    """
+    return max(most, math.ceil(waiting / max(1, round(waiting / most))))
 
 
 def tasks_for(partitions: int, records: int) -> int:

@@ -72,6 +72,15 @@ def test_a_record_in_each_of_many_partitions_is_landed_in_one_file(shop: Shop) -
     assert len(list(Path(shop.lake, "bronze", "shop").glob("*.parquet"))) == 1
 
 
+def test_no_small_batch_is_left_behind_large_ones() -> None:
+    waiting = [1, 999, 1_000, 1_002, 1_499, 1_501, 2_490, 10_600]
+
+    assert [kafka.batch_records(one, 1_000) for one in waiting] == [
+        *(1_000, 1_000, 1_000, 1_002, 1_499),
+        *(1_000, 1_245, 1_000),
+    ]
+
+
 def test_tasks_follow_the_records_and_hold_few_partitions() -> None:
     counts = [(1, 1), (1, 10**6), (60, 60), (60, 10**6), (10_000, 10_000), (300, 20_000)]
 
