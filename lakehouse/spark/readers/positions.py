@@ -1,6 +1,7 @@
 """Positions of a source as its readers and operators write them."""
 
 import json
+import re
 
 from pyspark.sql import functions as F
 
@@ -13,9 +14,14 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.silver.tables import read_silver
 
+# `binlog 3:1234, epoch 1`, or the server's `mysql-bin.000003:1234`
+_PLACE = re.compile(r"(?:binlog )?(?:[^:]*\.)?([0-9]+):([0-9]+)(?:, epoch ([0-9]+))?")
+
 
 def parse_position(log: OpsLog, text: str, watermark: Position) -> Position:
-    """A TSO, or all six integers as a JSON list; never above the watermark."""
+    """A TSO, a place in a binlog as `place` writes it, or all six integers as a JSON list; never above the
+    watermark.
+    """
     try:
         value = json.loads(text)
     except ValueError:
@@ -24,6 +30,10 @@ def parse_position(log: OpsLog, text: str, watermark: Position) -> Position:
         position = (epoch_at(log, value, watermark), value, 2, 0, 0, 0)
     elif isinstance(value, list) and len(value) <= 6 and all(isinstance(item, int) for item in value):
         position = (*value, *[0] * (6 - len(value)))
+    elif found := _PLACE.fullmatch(text):
+        file, offset, epoch = (None if part is None else int(part) for part in found.groups())
+        position = (watermark[0] if epoch is None else epoch, file or 0, offset or 0, 0, 0, 0)
+        position = watermark if position[:3] == watermark[:3] else position
     else:
         raise LakehouseError(
             f"--at {text}: expected a TSO or a position such as the watermark's, '{json.dumps(watermark)}'"

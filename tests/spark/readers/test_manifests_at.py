@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakehouse.errors import LakehouseError
+from lakehouse.reporting.text.values import place
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.positions import parse_position
 from lakehouse.spark.readers.views import manifest_of
@@ -70,9 +71,21 @@ def test_a_moment_without_a_manifest_is_refused(log: OpsLog, moment: str, words:
 
 
 def test_a_position_that_is_none_is_refused_with_the_watermark_as_it_is_written(log: OpsLog) -> None:
-    """Of a binlog's feed `status` shows a file and an offset, which --at does not take."""
-    watermark = (0, 1, 433849, 0, 0, 0)
-
     with pytest.raises(LakehouseError, match=r"such as the watermark's, '\[0, 1, 433849, 0, 0, 0\]'$"):
-        parse_position(log, "mdb-bin.000001:433849", watermark)
-    assert parse_position(log, "[0, 1, 433849, 0, 0, 0]", watermark) == watermark
+        parse_position(log, "mdb-bin.000001", (0, 1, 433849, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        (place((1, 3, 433849, 0, 0, 0), "binlog"), (1, 3, 433849, 7, 0, 0)),
+        (place((1, 3, 433849, 0, 0, 0)), (1, 3, 433849, 7, 0, 0)),
+        ("mdb-bin.000003:433848", (1, 3, 433848, 0, 0, 0)),
+        ("binlog 2:9, epoch 0", (0, 2, 9, 0, 0, 0)),
+        ("[1, 3, 4, 0, 0, 0]", (1, 3, 4, 0, 0, 0)),
+    ],
+)
+def test_a_place_in_a_binlog_is_taken_as_status_and_the_server_write_it(
+    log: OpsLog, text: str, position: tuple[int, ...]
+) -> None:
+    assert parse_position(log, text, (1, 3, 433849, 7, 0, 0)) == position
