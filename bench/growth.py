@@ -212,7 +212,7 @@ def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None
         key, ts = F.col("id"), F.lit(began) + F.col("id") * 1024
         mixed = F.expr("(id * 2654435761) & 4294967295")
         parts = {
-            "key": F.concat(F.lit("["), key, F.lit("]")) if feed.keyed else F.lit(None),
+            "key": F.concat(F.lit("["), key, F.lit("]")) if feed.keyed else F.lit("[]"),
             "commit_ts": ts,
             "after": after(key, mixed),
             "position": F.struct(
