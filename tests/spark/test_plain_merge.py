@@ -18,6 +18,7 @@ from lakehouse.spark.commit_files import live_files
 from lakehouse.spark.gold.layout import PROPERTIES
 from lakehouse.spark.gold.merge import merge_frame, merge_here, replace_frame, typed_frame
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.plain import append
 from lakehouse.spark.plain import merge as plain_merge
 from tests.support.feeds import TiCDC
 
@@ -321,3 +322,46 @@ def test_a_vector_that_is_not_as_told_is_left_to_delta(spark: Any, tmp_path: Pat
     file.write_bytes(data)
     assert merge_here(spark, lake, "t", rows, deleted=[False], columns=columns, keys=keys) is not None
     assert lake.read(spark, "gold", "t").count() == 3
+
+
+def test_what_breaks_off_behind_a_commit_leaves_the_table_its_files(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    marked_table(spark, lake, "t", rows_of(columns, {"id": 1}, {"id": 2}, {"id": 3}), columns)
+    rows = rows_of(columns, {"id": 2, "w": "new"}, {"id": 4, "w": "new"})
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(append, "_checksum", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            merge_here(spark, lake, "t", rows, deleted=[False, False], columns=columns, keys=keys)
+    assert [action for action in last_commit(tmp_path / "gold/t") if "add" in action]
+    held = {row.id: row.w for row in lake.read(spark, "gold", "t").collect()}
+    assert held.keys() == {1, 2, 3, 4} and held[2] == held[4] == "new"
+
+
+def test_of_another_commit_in_between_nothing_is_done_and_no_file_is_left(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    marked_table(spark, lake, "t", rows_of(columns, {"id": 1}, {"id": 2}, {"id": 3}), columns)
+    before, row = sorted(tmp_path.glob("gold/t/*.*")), rows_of(columns, {"id": 2})
+    monkeypatch.setattr(append, "_put", lambda *_: False)
+    assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is None
+    assert sorted(tmp_path.glob("gold/t/*.*")) == before
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_no_rows_are_merged_as_delta_merges_them(spark: Any, tmp_path: Path, marks: bool) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    frame = typed_frame(spark, rows_of(columns, {"id": 1}), columns)
+    lake.overwrite(frame, "gold", "t", {**PROPERTIES, MARKS: str(marks).lower()})
+    none = Typed({one.name: [] for one in columns}, {}, 0)
+    done = merge_here(spark, lake, "t", none, deleted=[], columns=columns, keys=keys)
+    assert done is not None and (done.version, done.matched, done.written) == (0, 0, 0)

@@ -136,7 +136,7 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
     met = Counter(key for one in kept.values() for key in one.met)
     if any(number > 1 for number in met.values()):
         return None
-    put = rows.filter(pa.array([not gone for gone in wanted.deleted]))
+    put = rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))
     touched = [path for path, one in kept.items() if one.rows is not None]
     if not touched and not put.num_rows:
         return Done(newest.number, 0, 0)
