@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from lakehouse.gold.columns import GoldColumn, Typed, gold_columns
-from lakehouse.gold.options import PLAIN
+from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.spark import limits
 from lakehouse.spark.commit_files import live_files
+from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold.layout import PROPERTIES
 from lakehouse.spark.gold.merge import merge_frame, merge_here, replace_frame, typed_frame
 from lakehouse.spark.lake import Lake
@@ -365,3 +366,21 @@ def test_no_rows_are_merged_as_delta_merges_them(spark: Any, tmp_path: Path, mar
     none = Typed({one.name: [] for one in columns}, {}, 0)
     done = merge_here(spark, lake, "t", none, deleted=[], columns=columns, keys=keys)
     assert done is not None and (done.version, done.matched, done.written) == (0, 0, 0)
+
+
+def test_no_rows_are_marked_where_the_yaml_says_so(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_gold, "ORDERED_ROWS", 2)
+    lake, without = Lake(str(tmp_path)), GoldOptions(deletion_vectors=False)
+    columns, keys = columns_of("id")
+    marked_table(spark, lake, "t", rows_of(columns, {"id": 1}, {"id": 2}, {"id": 3}), columns)
+    row = rows_of(columns, {"id": 2})
+    assert (
+        merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys, options=without)
+        is None
+    )
+    frame = typed_frame(spark, row, columns, ["put"])
+    merge_frame(spark, lake, "t", frame, keys=keys, options=without, rows=3, here=True)
+    files = (live_files(tmp_path / "gold/t") or {}).values()
+    assert files and not any(file.get("deletionVector") for file in files)

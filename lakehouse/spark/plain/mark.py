@@ -67,7 +67,7 @@ def merge_marked(table: Path, wanted: Wanted) -> Done | None:
     """Merge rows by key into the table in a folder, which has deletion vectors, as `merge_plain` does. None
     where nothing was done, and Delta has to do it.
     """
-    found = prepared(table, wanted, marks=True)
+    found = prepared(table, wanted, marks=True) if wanted.marks else None
     if found is None:
         return None
     named = {field.name: field.metadata[PHYSICAL] for field in found.fields}
