@@ -21,6 +21,7 @@ from lakehouse.spark.gold.merge import merge_frame, merge_here, replace_frame, t
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.plain import append
 from lakehouse.spark.plain import merge as plain_merge
+from lakehouse.spark.plain.deletion_vectors import counts_of
 from tests.support.feeds import TiCDC
 
 CREATE = """CREATE TABLE t (id INT, part VARCHAR(9), b VARBINARY(9), d DATE, n DECIMAL(10,2), small TINYINT,
@@ -384,3 +385,10 @@ def test_no_rows_are_marked_where_the_yaml_says_so(
     merge_frame(spark, lake, "t", frame, keys=keys, options=without, rows=3, here=True)
     files = (live_files(tmp_path / "gold/t") or {}).values()
     assert files and not any(file.get("deletionVector") for file in files)
+
+
+def test_files_are_counted_by_lost_rows_in_the_bins_of_delta() -> None:
+    # what DeletedRecordCountsHistogram of Delta 4.0 makes of the same numbers
+    rows = (0, 1, 9, 10, 10**8 - 1, 10**8, 10**9 - 1, 2**31 - 2, 2**31 - 1)
+    told = counts_of([{}, *({"deletionVector": {"cardinality": number}} for number in rows[1:])])
+    assert told["deletedRecordCountsHistogramOpt"] == {"deletedRecordCounts": [1, 2, 1, 0, 0, 0, 0, 0, 4, 1]}
