@@ -387,6 +387,19 @@ def test_no_rows_are_marked_where_the_yaml_says_so(
     assert files and not any(file.get("deletionVector") for file in files)
 
 
+def test_bounds_of_a_marked_file_stay_as_exact_as_delta_wrote_them(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    low, high = Decimal("12345678901234567.8900000000"), Decimal("98765432109876543.2100000000")
+    held = ({"id": 1, "deep": low}, {"id": 2, "deep": high}, {"id": 3, "deep": high})
+    frame = typed_frame(spark, rows_of(columns, *held), columns).coalesce(1)
+    lake.overwrite(frame, "gold", "t", {**PROPERTIES, MARKS: "true"})
+    row = rows_of(columns, {"id": 2, "deep": None})
+    assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is not None
+    gold = lake.read(spark, "gold", "t")
+    assert [gold.where(f"deep = {value}BD").count() for value in (low, high)] == [1, 1]
+
+
 def test_files_are_counted_by_lost_rows_in_the_bins_of_delta() -> None:
     # what DeletedRecordCountsHistogram of Delta 4.0 makes of the same numbers
     rows = (0, 1, 9, 10, 10**8 - 1, 10**8, 10**9 - 1, 2**31 - 2, 2**31 - 1)

@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -127,14 +128,16 @@ def _records(file: Added) -> int:
 
 
 def _marked_file(file: Added, vector: dict[str, Any]) -> Added:
-    """A file as a commit adds it again, with another vector: its bounds may be wider than its rows."""
+    """A file as a commit adds it again, with another vector: its bounds may be wider than its rows. They stay
+    letter for letter what they were: a decimal number that is rounded is no bound.
+    """
     told = {name: value for name, value in file.items() if name != "stats" and value is not None}
-    stats = {**json.loads(file["stats"]), "tightBounds": False}
+    stats = {**msgspec.json.decode(file["stats"], type=dict[str, msgspec.Raw]), "tightBounds": False}
     return {
         **told,
         "partitionValues": {},
         "dataChange": True,
-        "stats": json.dumps(stats, ensure_ascii=False),
+        "stats": msgspec.json.encode(stats).decode(),
         "deletionVector": vector,
     }
 
