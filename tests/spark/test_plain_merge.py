@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 
 from lakehouse.gold.columns import GoldColumn, Typed, gold_columns
-from lakehouse.gold.options import PLAIN
+from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.spark import limits
 from lakehouse.spark.commit_files import live_files
+from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold.layout import PROPERTIES
 from lakehouse.spark.gold.merge import merge_frame, merge_here, replace_frame, typed_frame
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.plain import append
 from lakehouse.spark.plain import merge as plain_merge
+from lakehouse.spark.plain.deletion_vectors import counts_of
 from tests.support.feeds import TiCDC
 
 CREATE = """CREATE TABLE t (id INT, part VARCHAR(9), b VARBINARY(9), d DATE, n DECIMAL(10,2), small TINYINT,
@@ -321,3 +324,84 @@ def test_a_vector_that_is_not_as_told_is_left_to_delta(spark: Any, tmp_path: Pat
     file.write_bytes(data)
     assert merge_here(spark, lake, "t", rows, deleted=[False], columns=columns, keys=keys) is not None
     assert lake.read(spark, "gold", "t").count() == 3
+
+
+def test_what_breaks_off_behind_a_commit_leaves_the_table_its_files(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    marked_table(spark, lake, "t", rows_of(columns, {"id": 1}, {"id": 2}, {"id": 3}), columns)
+    rows = rows_of(columns, {"id": 2, "w": "new"}, {"id": 4, "w": "new"})
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(append, "_checksum", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            merge_here(spark, lake, "t", rows, deleted=[False, False], columns=columns, keys=keys)
+    assert [action for action in last_commit(tmp_path / "gold/t") if "add" in action]
+    held = {row.id: row.w for row in lake.read(spark, "gold", "t").collect()}
+    assert held.keys() == {1, 2, 3, 4} and held[2] == held[4] == "new"
+
+
+def test_of_another_commit_in_between_nothing_is_done_and_no_file_is_left(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    marked_table(spark, lake, "t", rows_of(columns, {"id": 1}, {"id": 2}, {"id": 3}), columns)
+    before, row = sorted(tmp_path.glob("gold/t/*.*")), rows_of(columns, {"id": 2})
+    monkeypatch.setattr(append, "_put", lambda *_: False)
+    assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is None
+    assert sorted(tmp_path.glob("gold/t/*.*")) == before
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_no_rows_are_merged_as_delta_merges_them(spark: Any, tmp_path: Path, marks: bool) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    frame = typed_frame(spark, rows_of(columns, {"id": 1}), columns)
+    lake.overwrite(frame, "gold", "t", {**PROPERTIES, MARKS: str(marks).lower()})
+    none = Typed({one.name: [] for one in columns}, {}, 0)
+    done = merge_here(spark, lake, "t", none, deleted=[], columns=columns, keys=keys)
+    assert done is not None and (done.version, done.matched, done.written) == (0, 0, 0)
+
+
+def test_no_rows_are_marked_where_the_yaml_says_so(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_gold, "ORDERED_ROWS", 2)
+    lake, without = Lake(str(tmp_path)), GoldOptions(deletion_vectors=False)
+    columns, keys = columns_of("id")
+    marked_table(spark, lake, "t", rows_of(columns, {"id": 1}, {"id": 2}, {"id": 3}), columns)
+    row = rows_of(columns, {"id": 2})
+    assert (
+        merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys, options=without)
+        is None
+    )
+    frame = typed_frame(spark, row, columns, ["put"])
+    merge_frame(spark, lake, "t", frame, keys=keys, options=without, rows=3, here=True)
+    files = (live_files(tmp_path / "gold/t") or {}).values()
+    assert files and not any(file.get("deletionVector") for file in files)
+
+
+def test_bounds_of_a_marked_file_stay_as_exact_as_delta_wrote_them(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    low, high = Decimal("12345678901234567.8900000000"), Decimal("98765432109876543.2100000000")
+    held = ({"id": 1, "deep": low}, {"id": 2, "deep": high}, {"id": 3, "deep": high})
+    frame = typed_frame(spark, rows_of(columns, *held), columns).coalesce(1)
+    lake.overwrite(frame, "gold", "t", {**PROPERTIES, MARKS: "true"})
+    row = rows_of(columns, {"id": 2, "deep": None})
+    assert merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys) is not None
+    gold = lake.read(spark, "gold", "t")
+    assert [gold.where(f"deep = {value}BD").count() for value in (low, high)] == [1, 1]
+
+
+def test_files_are_counted_by_lost_rows_in_the_bins_of_delta() -> None:
+    # what DeletedRecordCountsHistogram of Delta 4.0 makes of the same numbers
+    rows = (0, 1, 9, 10, 10**8 - 1, 10**8, 10**9 - 1, 2**31 - 2, 2**31 - 1)
+    told = counts_of([{}, *({"deletionVector": {"cardinality": number}} for number in rows[1:])])
+    assert told["deletedRecordCountsHistogramOpt"] == {"deletedRecordCounts": [1, 2, 1, 0, 0, 0, 0, 0, 4, 1]}

@@ -130,12 +130,14 @@ def merge_here(
     deleted: list[bool],
     columns: list[GoldColumn],
     keys: list[GoldColumn],
+    options: GoldOptions = PLAIN,
 ) -> Merged | None:
-    """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a small
-    table on this machine's own disk, without Spark; None where nothing was done, and that has to do it.
+    """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a table on
+    this machine's own disk, without Spark; None where nothing was done, and that has to do it.
     """
     rows = arrow_rows(_schema_of(typed, columns), typed.values)
-    return _merge_rows(spark, lake, table, rows, deleted=deleted, keys=keys)
+    marks = options.deletion_vectors
+    return _merge_rows(spark, lake, table, rows, deleted=deleted, keys=keys, marks=marks)
 
 
 def _merge_rows(
@@ -146,9 +148,10 @@ def _merge_rows(
     *,
     deleted: list[bool],
     keys: list[GoldColumn],
+    marks: bool = True,
 ) -> Merged | None:
     names = [name for key in keys for name in (key.name, key.companion)]
-    done = lake.merge_rows(spark, table, Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES))
+    done = lake.merge_rows(spark, table, Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES, marks))
     return None if done is None else Merged(done.version, done.matched, done.written)
 
 
@@ -171,7 +174,7 @@ def merge_frame(
     source = with_computed(source, options.computed, OP)
     held = with_companions(spark, lake, table, source)
     here = here and limits.GOLD_MERGE_BYTES > 0 and not (keyless or options.computed)
-    may_mark = here and lake.marks_rows(spark, table)
+    may_mark = here and options.deletion_vectors and lake.marks_rows(spark, table)
     if may_mark and (merged := _marked(spark, lake, table, source, keys=keys)) is not None:
         return merged
     view = f"lakehouse_{uuid.uuid4().hex}"

@@ -393,8 +393,8 @@ def merged_here(table: GoldTable, puts: list[Row], deletes: list[Row]) -> merge.
     """Rows merged into gold without Spark; None where that can't be."""
     if not (limits.GOLD_MERGE_BYTES and table.ids) or table.mode.word == "append" or table.options.computed:
         return None
-    run, typed = table.run, type_rows([*puts, *deletes], table.columns)
-    deleted = [False] * len(puts) + [True] * len(deletes)
+    spark, lake, columns = table.run.spark, table.run.lake, table.columns
+    typed, gone = type_rows([*puts, *deletes], columns), [False] * len(puts) + [True] * len(deletes)
     return merge.merge_here(
-        run.spark, run.lake, table.gold, typed, deleted=deleted, columns=table.columns, keys=table.keys
+        spark, lake, table.gold, typed, deleted=gone, columns=columns, keys=table.keys, options=table.options
     )

@@ -9,6 +9,7 @@ the Roaring Bitmap format specification.
 import base64
 import struct
 import uuid
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ _PYTHON = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&(
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _TO_Z85, _FROM_Z85 = bytes.maketrans(_PYTHON, _Z85), bytes.maketrans(_Z85, _PYTHON)
 _UUID_LENGTH = 20
+# where the bins begin of a checksum file's histogram of how many rows files have lost
+_BINS = (0, *(10**digits for digits in range(8)), 2**31 - 1)
 
 # what a commit says of a vector
 Told = dict[str, Any]
@@ -86,9 +89,9 @@ def write_vectors(table: Path, marks: Mapping[str, BitMap]) -> tuple[str, dict[s
 def counts_of(files: Iterable[Told]) -> dict[str, Any]:
     """What a checksum file says of the vectors of all of a table's files."""
     rows = [(one.get("deletionVector") or {}).get("cardinality", 0) for one in files]
-    bins = [0] * 10
+    bins = [0] * len(_BINS)
     for number in rows:
-        bins[min(len(str(number)), 9) if number else 0] += 1
+        bins[bisect_right(_BINS, number) - 1] += 1
     return {
         "numDeletedRecordsOpt": sum(rows),
         "numDeletionVectorsOpt": sum(number > 0 for number in rows),

@@ -10,10 +10,11 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,7 +68,7 @@ def merge_marked(table: Path, wanted: Wanted) -> Done | None:
     """Merge rows by key into the table in a folder, which has deletion vectors, as `merge_plain` does. None
     where nothing was done, and Delta has to do it.
     """
-    found = prepared(table, wanted, marks=True)
+    found = prepared(table, wanted, marks=True) if wanted.marks else None
     if found is None:
         return None
     named = {field.name: field.metadata[PHYSICAL] for field in found.fields}
@@ -80,7 +81,7 @@ def merge_marked(table: Path, wanted: Wanted) -> Done | None:
         return None
     if files is None or marked is None or len(set(marked.met)) < len(marked.met):
         return None
-    put = found.rows.filter(pa.array([not gone for gone in wanted.deleted]))
+    put = found.rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))
     if not marked.rows and not put.num_rows:
         return Done(found.newest.number, 0, 0)
     with suppress(OSError):
@@ -98,28 +99,28 @@ def _commit(
     put: pa.Table,
     deleted: list[bool],
 ) -> bool:
-    """Commit what is gone and what is new; files that no commit has added are deleted."""
+    """Commit what is gone and what is new; files that no commit has added are deleted. Once a commit is being
+    made they may be the table's, and stay where that breaks off.
+    """
     info = info_of(Counter(marked.met), found.asked, deleted, copied=0)
-    made: list[str] = []
-    try:
+    with ExitStack() as made:
         added = []
         if put.num_rows:
             put = put.sort_by([(name, "ascending") for name in found.keys])
             added.append(write_file(table, physical(put, found.fields), None))
-            made.append(added[0]["path"])
+            made.callback(discard, table, added[0]["path"])
         left = {path: rows for path, rows in marked.rows.items() if len(rows) < _records(files[path])}
         if left:
             name, vectors = write_vectors(table, left)
-            made.append(name)
+            made.callback(discard, table, name)
             added += [_marked_file(files[path], vectors[path]) for path in left]
-        kept = [one for path, one in files.items() if path not in marked.rows]
-        removed = [files[path] for path in marked.rows]
-        if commit(table, found.newest, info, added, removed=removed, told=counts_of([*kept, *added])):
-            made.clear()
-            return True
-        return False
-    finally:
-        discard(table, *made)
+        unused = made.pop_all()
+    kept = [one for path, one in files.items() if path not in marked.rows]
+    removed = [files[path] for path in marked.rows]
+    if commit(table, found.newest, info, added, removed=removed, told=counts_of([*kept, *added])):
+        return True
+    unused.close()
+    return False
 
 
 def _records(file: Added) -> int:
@@ -127,14 +128,16 @@ def _records(file: Added) -> int:
 
 
 def _marked_file(file: Added, vector: dict[str, Any]) -> Added:
-    """A file as a commit adds it again, with another vector: its bounds may be wider than its rows."""
+    """A file as a commit adds it again, with another vector: its bounds may be wider than its rows. They stay
+    letter for letter what they were: a decimal number that is rounded is no bound.
+    """
     told = {name: value for name, value in file.items() if name != "stats" and value is not None}
-    stats = {**json.loads(file["stats"]), "tightBounds": False}
+    stats = {**msgspec.json.decode(file["stats"], type=dict[str, msgspec.Raw]), "tightBounds": False}
     return {
         **told,
         "partitionValues": {},
         "dataChange": True,
-        "stats": json.dumps(stats, ensure_ascii=False),
+        "stats": msgspec.json.encode(stats).decode(),
         "deletionVector": vector,
     }
 

@@ -59,14 +59,15 @@ _JULIAN = b"org.apache.spark.legacy"
 
 class Wanted(NamedTuple):
     """Rows to put and to delete, in columns of gold's names and types; whether each is to be deleted; the
-    columns that make a row's key, of which the table may lack companions; and how many bytes the table's
-    files may have.
+    columns that make a row's key, of which the table may lack companions; how many bytes the table's files
+    may have; and whether rows that are replaced may be marked in deletion vectors.
     """
 
     rows: pa.Table
     deleted: list[bool]
     keys: Sequence[str]
     most: int
+    marks: bool = True
 
 
 class Done(NamedTuple):
@@ -136,7 +137,7 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
     met = Counter(key for one in kept.values() for key in one.met)
     if any(number > 1 for number in met.values()):
         return None
-    put = rows.filter(pa.array([not gone for gone in wanted.deleted]))
+    put = rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))
     touched = [path for path, one in kept.items() if one.rows is not None]
     if not touched and not put.num_rows:
         return Done(newest.number, 0, 0)
