@@ -3,9 +3,11 @@
 import itertools
 import json
 import random
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -148,9 +150,44 @@ def test_rows_from_before_and_behind_a_ddl_may_take_turns() -> None:
         check(message(written({"u": cells(id=number, name="a", at=None)}), table="turns"), {})
 
 
+@pytest.mark.parametrize("now", [b"0", b"0.0", b"-0.0", b"-0.00", b"-0"])
+@pytest.mark.parametrize("old", [b"0", b"0.0", b"-0.0", b"-0.00", b"-0"])
+def test_zeros_of_either_sign_are_what_the_decoder_reads(now: bytes, old: bytes) -> None:
+    def row(now: bytes, old: bytes) -> bytes:
+        image = b'{"id":{"t":3,"h":true,"f":11,"v":1},"x":{"t":5,"f":64,"v":%b}}'
+        return b'{"u":%b,"p":%b}' % (image % now, image % old)
+
+    check(message(row(b"1.5", b"2.5"), table="zeros"), {})
+
+    check(message(row(now, old), table="zeros"), {})
+
+
+def test_rows_of_more_shapes_than_are_kept_have_their_pattern_compiled_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unlike(number: int) -> Message:
+        """A row with an escape, which is left to the decoder each time."""
+        column = {f"shape {number}": {"t": CHAR, "f": 64, "v": '"'}}
+        return message(written({"u": cells(id=number) | column}), table=f"shape {number}")
+
+    compiling = Mock(wraps=re.compile)
+    monkeypatch.setattr("re.compile", compiling)
+    for _ in range(3):
+        check(unlike(0), {})
+        for number in range(1, 4200):
+            decode_message(OPEN, unlike(number), {})
+
+    assert compiling.call_count == 1
+
+
 TYPES = st.sampled_from([1, 3, 8, 4, 5, 246, 10, 12, 7, 11, CHAR, TEXT, 254, 247, 248, 16, 245])
 FLAGS = st.sampled_from([0, 64, 65, 11, 128, 1 | 64, 128 | 65])
-NUMBERS = st.integers() | st.integers(-300, 300) | st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = (
+    st.integers()
+    | st.integers(-300, 300)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([0, 0.0, -0.0])
+)
 TEXTS = st.text(max_size=6) | st.sampled_from(
     ["", "aGk=", "2024-01-02 03:04:05", "12:00:00.5", "1.50", "\\x00", "\ufffd", "\x7f", "%b"]
 )
