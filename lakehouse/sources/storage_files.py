@@ -314,7 +314,7 @@ class _Walk:
             return
         of_writer = [file for file in self.files_of(newest.folder) if file.dispatcher == newest.dispatcher]
         last = max((file.number for file in of_writer), default=0)
-        if newest.number > last and not self.is_settled(named.index):
+        if newest.number > last and not self.is_settled(named.file):
             self.pending.append(newest.path)
         elif newest.number > last and newest.dispatcher is None:
             self.ends.append(Gap(newest.numbered(last + 1), newest))

@@ -8,9 +8,9 @@ from lakehouse.sources.file_systems import FileInfo, FileSystem
 
 
 class Named(NamedTuple):
-    """An index and the data file of its folder that it names; None where it names anything else."""
+    """An index file and the data file of its folder that it names; None where it names anything else."""
 
-    index: FileInfo
+    file: FileInfo
     newest: DataFile | None
 
 
