@@ -151,7 +151,7 @@ def _merge_rows(
     marks: bool = True,
 ) -> Merged | None:
     names = [name for key in keys for name in (key.name, key.companion)]
-    done = lake.merge_rows(spark, table, Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES, marks))
+    done = lake.merge_rows(spark, table, Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES, marks=marks))
     return None if done is None else Merged(done.version, done.matched, done.written)
 
 
