@@ -264,8 +264,8 @@ def leave_call() -> None:
         connection.close()
     if context is not None:
         with suppress(Exception):  # of a context that is half made, or whose Java has ended
-            context._jsc.sc().cancelJobGroupAndFutureJobs(_CALLS)
             context.cancelAllJobs()
+            context._jsc.sc().cancelJobGroupAndFutureJobs(_CALLS)  # a platform may forbid it
 
 
 def _provided() -> bool:
