@@ -11,17 +11,20 @@ from typing import Any
 
 import pytest
 
-from lakehouse.gold.columns import GoldColumn, Typed, gold_columns
+from lakehouse.fold.row_edits import image_text
+from lakehouse.fold.upcast import Row
+from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.spark import limits
 from lakehouse.spark.commit_files import live_files
 from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold.layout import PROPERTIES
-from lakehouse.spark.gold.merge import merge_frame, merge_here, replace_frame, typed_frame
+from lakehouse.spark.gold.merge import equal_rows, merge_frame, merge_here, replace_frame, typed_frame
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.plain import append
 from lakehouse.spark.plain import merge as plain_merge
 from lakehouse.spark.plain.deletion_vectors import counts_of
+from lakehouse.spark.table_versions import version_of
 from tests.support.feeds import TiCDC
 
 CREATE = """CREATE TABLE t (id INT, part VARCHAR(9), b VARBINARY(9), d DATE, n DECIMAL(10,2), small TINYINT,
@@ -276,6 +279,56 @@ def test_rows_that_are_marked_are_those_that_delta_marks(spark: Any, tmp_path: P
     spark.sql(f"REORG TABLE {ref} APPLY (PURGE)").collect()
     spark.sql(f"VACUUM {ref}").collect()
     assert shown(spark, lake, "ours") == shown(spark, lake, "theirs")
+
+
+ROWS = "CREATE TABLE t (id INT, n DECIMAL(10,2), g DOUBLE, f FLOAT, w TEXT, day DATE, at DATETIME(6), x BLOB)"
+
+
+def images(chance: random.Random, columns: list[GoldColumn], count: int) -> list[Row]:
+    """Rows of few values, so that many are equal, some with a date that gold can't hold."""
+    found = []
+    for _ in range(count):
+        cells = {one.column.id: chance.choice([None, *pool(one)[:2]]) for one in columns}
+        row = {one.column.id: one.to_canonical(cells[one.column.id]) for one in columns}
+        day = next(one.column.id for one in columns if one.name == "day")
+        found.append(row | {day: chance.choice([row[day], row[day], "0000-00-00", "0000-01-00"])})
+    return found
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_rows_without_a_key_are_counted_and_merged_as_by_delta(
+    spark: Any, tmp_path: Path, marks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, lake = random.Random(f"keyless {marks}"), Lake(str(tmp_path))
+    columns = gold_columns(TiCDC().ddl(1, ROWS).lineage().steps[0].schema, virtual=False)
+    rows = images(chance, columns, 1000)
+    for name in ("theirs", "ours"):
+        frame = typed_frame(spark, type_rows(rows, columns), columns).repartition(3)
+        lake.overwrite(frame, "gold", name, {**PROPERTIES, MARKS: str(marks).lower()})
+    own, met = 0, 0
+    for number in range(8):
+        taken = [*chance.sample(rows, 9), *images(chance, columns, 9)] if number % 4 else []
+        gone = list({image_text(row): row for row in taken}.values())
+        put = images(chance, columns, chance.randint(1, 5)) + gone[:2]
+        with monkeypatch.context() as patch:
+            version, counts = version_of(spark, lake, "ours"), []
+            for most in (limits.GOLD_MERGE_BYTES, 0):
+                patch.setattr(limits, "GOLD_MERGE_BYTES", most)
+                counts.append(equal_rows(spark, lake, "ours", version, columns=columns, rows=gone))
+        assert counts[0] == counts[1]
+        typed, deleted = type_rows([*put, *gone], columns), [False] * len(put) + [True] * len(gone)
+        frame = typed_frame(spark, typed, columns, ["delete" if one else "put" for one in deleted])
+        theirs = merge_frame(spark, lake, "theirs", frame, keys=columns, options=PLAIN, rows=9, keyless=True)
+        ours = merge_here(spark, lake, "ours", typed, deleted=deleted, columns=columns, keys=[])
+        own += ours is not None
+        if ours is None:
+            assert theirs.version in (9, 10, 11)
+            ours = merge_frame(spark, lake, "ours", frame, keys=columns, options=PLAIN, rows=9, keyless=True)
+        assert (ours.matched, ours.written) == (theirs.matched, theirs.written)
+        assert ours.matched == sum(counts[0] or ())
+        met += ours.matched or 0
+        assert shown(spark, lake, "ours") == shown(spark, lake, "theirs"), number
+    assert own >= 6 and met >= 40
 
 
 def test_rows_in_many_files_are_marked_and_those_files_stay(spark: Any, tmp_path: Path) -> None:

@@ -133,25 +133,21 @@ def merge_here(
     options: GoldOptions = PLAIN,
 ) -> Merged | None:
     """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a table on
-    this machine's own disk, without Spark; None where nothing was done, and that has to do it.
+    this machine's own disk, without Spark; None where nothing was done, and that has to do it. Without `keys`
+    the table has none.
     """
-    rows = arrow_rows(_schema_of(typed, columns), typed.values)
-    marks = options.deletion_vectors
-    return _merge_rows(spark, lake, table, rows, deleted=deleted, keys=keys, marks=marks)
+    wanted = _wanted(arrow_rows(_schema_of(typed, columns), typed.values), deleted, keys or columns)
+    wanted = wanted._replace(marks=options.deletion_vectors, keyless=not keys)
+    return _merge_rows(spark, lake, table, wanted)
 
 
-def _merge_rows(
-    spark: SparkSession,
-    lake: Lake,
-    table: str,
-    rows: pa.Table,
-    *,
-    deleted: list[bool],
-    keys: list[GoldColumn],
-    marks: bool = True,
-) -> Merged | None:
+def _wanted(rows: pa.Table, deleted: list[bool], keys: list[GoldColumn]) -> Wanted:
     names = [name for key in keys for name in (key.name, key.companion)]
-    done = lake.merge_rows(spark, table, Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES, marks=marks))
+    return Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES)
+
+
+def _merge_rows(spark: SparkSession, lake: Lake, table: str, wanted: Wanted) -> Merged | None:
+    done = lake.merge_rows(spark, table, wanted)
     return None if done is None else Merged(done.version, done.matched, done.written)
 
 
@@ -202,7 +198,7 @@ def _marked(
     """The same, of a frame that the driver holds, into a table that marks the rows that it loses."""
     rows = source.toArrow()
     deleted = [op == "delete" for op in rows.column(OP).to_pylist()]
-    return _merge_rows(spark, lake, table, rows.drop_columns([OP]), deleted=deleted, keys=keys)
+    return _merge_rows(spark, lake, table, _wanted(rows.drop_columns([OP]), deleted, keys))
 
 
 def append_rows(
@@ -316,17 +312,25 @@ def same_cells(columns: Sequence[GoldColumn], values: Mapping[str, str], *, exac
     return found
 
 
-def equal_rows(gold: DataFrame, columns: list[GoldColumn], rows: list[Row]) -> list[int] | None:
-    """How many rows gold has that are equal to each of `rows`. None where it lacks a companion that one of
-    them needs.
+def equal_rows(
+    spark: SparkSession, lake: Lake, table: str, version: int, *, columns: list[GoldColumn], rows: list[Row]
+) -> list[int] | None:
+    """How many rows gold has at a version that are equal to each of `rows`. None where it lacks a companion
+    that one of them needs.
     """
     typed = type_rows(rows, columns)
+    arrow = arrow_rows(_schema_of(typed, columns), typed.values)
+    wanted = _wanted(arrow, [True] * len(rows), columns)._replace(keyless=True)
+    counted = lake.equal_rows(spark, table, wanted, version) if limits.GOLD_MERGE_BYTES else None
+    if counted is not None:
+        return counted
+    gold = lake.read(spark, "gold", table, version)
     if not set(typed.raw) <= set(gold.columns):
         return None
-    wanted = typed_frame(gold.sparkSession, typed, columns, list(map(str, range(len(rows)))))
-    values = {name: f"s.{quote(name)}" if name in wanted.columns else "NULL" for name in gold.columns}
+    frame = typed_frame(spark, typed, columns, list(map(str, range(len(rows)))))
+    values = {name: f"s.{quote(name)}" if name in frame.columns else "NULL" for name in gold.columns}
     same = F.expr(" AND ".join(same_cells(columns, values, exactly=True)))
-    found = gold.alias("t").join(F.broadcast(wanted.alias("s")), same)
+    found = gold.alias("t").join(F.broadcast(frame.alias("s")), same)
     counts = {row[0]: row[1] for row in found.groupBy(F.col(f"s.{OP}")).count().collect()}
     return [counts.get(str(number), 0) for number in range(len(rows))]
 

@@ -391,7 +391,7 @@ def _created_here(table: GoldTable, whole: WholeTable) -> merge.Merged | None:
 
 def merged_here(table: GoldTable, puts: list[Row], deletes: list[Row]) -> merge.Merged | None:
     """Rows merged into gold without Spark; None where that can't be."""
-    if not (limits.GOLD_MERGE_BYTES and table.ids) or table.mode.word == "append" or table.options.computed:
+    if not limits.GOLD_MERGE_BYTES or table.mode.word == "append" or table.options.computed:
         return None
     spark, lake, columns = table.run.spark, table.run.lake, table.columns
     typed, gone = type_rows([*puts, *deletes], columns), [False] * len(puts) + [True] * len(deletes)

@@ -213,8 +213,8 @@ def _counted_outcome(
     if taken:
         if not (table.reads_back and mode.shows_all):
             return None
-        published = run.lake.read(run.spark, "gold", table.gold, version)
-        held = merge.equal_rows(published, table.columns, [image.row for image in taken])
+        rows = [image.row for image in taken]
+        held = merge.equal_rows(run.spark, run.lake, table.gold, version, columns=table.columns, rows=rows)
     if held is None or any(count < image.least for count, image in zip(held, taken, strict=True)):
         return None
     puts = [image.row for image in images for _ in range(image.more)]

@@ -29,6 +29,7 @@ from lakehouse.spark.plain.merge import (
     Done,
     Prepared,
     Wanted,
+    comparable,
     info_of,
     is_known,
     opened,
@@ -43,12 +44,14 @@ Key = tuple[Any, ...]
 
 class Asked(NamedTuple):
     """The keys of the rows to merge: the table's columns that make one, as its files name them, with their
-    types; and the keys themselves, each once.
+    types; the keys themselves, each once; and the columns in the order in which they are looked at, of most
+    values first.
     """
 
     physical: list[str]
     types: list[pa.DataType]
     keys: set[Key]
+    order: list[int]
 
 
 class Marked(NamedTuple):
@@ -71,23 +74,43 @@ def merge_marked(table: Path, wanted: Wanted) -> Done | None:
     found = prepared(table, wanted, marks=True) if wanted.marks else None
     if found is None:
         return None
+    looked = _looked(table, found)
+    if looked is None or (len(set(looked[1].met)) < len(looked[1].met) and not wanted.keyless):
+        return None
+    files, marked = looked
+    put = found.rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))
+    if not marked.rows and not put.num_rows:
+        return Done(found.newest.number, 0, 0)
+    with suppress(OSError):
+        if _commit(table, found, files, marked, put=put, wanted=wanted):
+            return Done(found.newest.number + 1, len(marked.met), put.num_rows)
+    return None
+
+
+def equal_rows(table: Path, wanted: Wanted, version: int) -> list[int] | None:
+    """How many rows a table without a key has at its newest version, if it is this one, that are equal to
+    each of the rows to delete. None where that is not known here.
+    """
+    found = prepared(table, wanted, marks=False) or prepared(table, wanted, marks=True)
+    if found is None or found.newest.number != version or (looked := _looked(table, found)) is None:
+        return None
+    met = Counter(looked[1].met)
+    return [met[image] for image in found.asked]
+
+
+def _looked(table: Path, found: Prepared) -> tuple[dict[str, Added], Marked] | None:
+    """The table's files, and the rows in them that are asked for. None where these are not known here."""
     named = {field.name: field.metadata[PHYSICAL] for field in found.fields}
     types = [found.schema.field(name).type for name in found.keys]
-    asked = Asked([named[name] for name in found.keys], types, set(found.asked))
+    several = [len(set(values)) for values in zip(*found.asked, strict=True)]
+    order = sorted(range(len(several)), key=lambda column: -several[column])
+    asked = Asked([named[name] for name in found.keys], types, set(found.asked), order)
     try:
         files = live_files(table, found.newest.number)
         marked = None if files is None else marked_of(table, files, asked)
     except (*UNREADABLE, TypeError):  # a file without statistics
         return None
-    if files is None or marked is None or len(set(marked.met)) < len(marked.met):
-        return None
-    put = found.rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))
-    if not marked.rows and not put.num_rows:
-        return Done(found.newest.number, 0, 0)
-    with suppress(OSError):
-        if _commit(table, found, files, marked, put=put, deleted=wanted.deleted):
-            return Done(found.newest.number + 1, len(marked.met), put.num_rows)
-    return None
+    return None if files is None or marked is None else (files, marked)
 
 
 def _commit(
@@ -97,16 +120,17 @@ def _commit(
     marked: Marked,
     *,
     put: pa.Table,
-    deleted: list[bool],
+    wanted: Wanted,
 ) -> bool:
     """Commit what is gone and what is new; files that no commit has added are deleted. Once a commit is being
     made they may be the table's, and stay where that breaks off.
     """
-    info = info_of(Counter(marked.met), found.asked, deleted, copied=0)
+    info = info_of(Counter(marked.met), found, wanted, copied=0)
     with ExitStack() as made:
         added = []
         if put.num_rows:
-            put = put.sort_by([(name, "ascending") for name in found.keys])
+            if not wanted.keyless:
+                put = put.sort_by([(name, "ascending") for name in found.keys])
             added.append(write_file(table, physical(put, found.fields), None))
             made.callback(discard, table, added[0]["path"])
         left = {path: rows for path, rows in marked.rows.items() if len(rows) < _records(files[path])}
@@ -144,13 +168,18 @@ def _marked_file(file: Added, vector: dict[str, Any]) -> Added:
 
 def marked_of(table: Path, files: dict[str, Added], asked: Asked) -> Marked | None:
     """The rows of the table's files that have one of the keys. None where there are too many to look at."""
-    values = None
-    if pa.types.is_integer(asked.types[0]) or pa.types.is_string(asked.types[0]):
-        values = sorted(key[0] for key in asked.keys if key[0] is not None)
-    chosen = [path for path, file in files.items() if _may_have(file, asked, values)]
+    values = {
+        column: sorted(key[column] for key in asked.keys if key[column] is not None)
+        for column, type_ in enumerate(asked.types)
+        if pa.types.is_integer(type_) or pa.types.is_string(type_)
+    }
+    chosen = [path for path, file in files.items() if asked.keys and _may_have(file, asked, values)]
     if sum(json.loads(files[path]["stats"])["numRecords"] for path in chosen) > _MOST_ROWS:
         return None
-    wanted = pa.array(list({key[0] for key in asked.keys}), asked.types[0])
+    wanted = [
+        pa.array({key[column] for key in asked.keys}, comparable(pa.array([], type_)).type)
+        for column, type_ in enumerate(asked.types)
+    ]
     found = Marked({}, [])
     for path in chosen:
         gone = read_vector(table, files[path].get("deletionVector"))
@@ -164,32 +193,50 @@ def marked_of(table: Path, files: dict[str, Added], asked: Asked) -> Marked | No
     return found
 
 
-def _may_have(file: Added, asked: Asked, values: list[Any] | None) -> bool:
-    """Whether a file may have one of the keys, as its statistics tell of the first column, if these are whole
-    numbers or texts: bounds of long texts are cut such that they still are bounds.
+def _may_have(file: Added, asked: Asked, values: dict[int, list[Any]]) -> bool:
+    """Whether a file may have one of the keys, as its statistics tell of the columns that are whole numbers
+    or texts: bounds of long texts are cut such that they still are bounds.
     """
-    told, name = json.loads(file["stats"]), asked.physical[0]
-    low, high = (told.get(bounds, {}).get(name) for bounds in ("minValues", "maxValues"))
-    if values is None or low is None or high is None or told.get("nullCount", {}).get(name) != 0:
-        return True
-    return bisect_left(values, low) < bisect_right(values, high)
+    told = json.loads(file["stats"])
+    for column, wanted in values.items():
+        name = asked.physical[column]
+        low, high = (told.get(bounds, {}).get(name) for bounds in ("minValues", "maxValues"))
+        if low is None or high is None or told.get("nullCount", {}).get(name) != 0:
+            continue
+        if bisect_left(wanted, low) >= bisect_right(wanted, high):
+            return False
+    return True
 
 
-def _rows_of(file: Path, asked: Asked, wanted: pa.Array) -> Iterator[tuple[int, Key]]:
-    """The number and the key of each row whose key begins with one of the wanted values."""
+def _rows_of(file: Path, asked: Asked, wanted: list[pa.Array]) -> Iterator[tuple[int, Key]]:
+    """The number and the key of each row that has one of the wanted values in each column."""
     read = opened(file)
     held = set(read.schema_arrow.names)
-    if asked.physical[0] not in held:
+    if held.isdisjoint(asked.physical):
         raise ValueError(f"{file}: expected a column of the key, got none")
+
+    def met(column: int, batch: pa.RecordBatch, numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
+        name, type_ = asked.physical[column], asked.types[column]
+        cells = batch.column(name).cast(type_) if name in held else pa.nulls(batch.num_rows, type_)
+        taken = comparable(cells.take(numbers))
+        return taken, pc.is_in(taken, value_set=wanted[column])
+
+    first, *rest = asked.order
+    if rest and (name := asked.physical[first]) in held:
+        batches = read.iter_batches(_AT_ONCE, columns=[name])
+        if not any(pc.any(met(first, batch, _numbers(batch))[1]).as_py() for batch in batches):
+            return
     start = 0
     for batch in read.iter_batches(_AT_ONCE, columns=[name for name in asked.physical if name in held]):
-        columns = [
-            batch.column(name).cast(type_) if name in held else pa.nulls(batch.num_rows, type_)
-            for name, type_ in zip(asked.physical, asked.types, strict=True)
-        ]
-        numbers = pa.array(
-            np.flatnonzero(pc.is_in(columns[0], value_set=wanted).to_numpy(zero_copy_only=False))
-        )
-        keys = zip(*(column.take(numbers).to_pylist() for column in columns), strict=True)
+        numbers, columns = _numbers(batch), dict[int, pa.Array]()
+        for column in asked.order:
+            taken, is_one = met(column, batch, numbers)
+            columns = {other: cells.filter(is_one) for other, cells in columns.items()}
+            columns[column], numbers = taken.filter(is_one), numbers.filter(is_one)
+        keys = zip(*(columns[column].to_pylist() for column in range(len(columns))), strict=True)
         yield from zip((numbers.to_numpy() + start).tolist(), keys, strict=True)
         start += batch.num_rows
+
+
+def _numbers(batch: pa.RecordBatch) -> pa.Array:
+    return pa.array(np.arange(batch.num_rows))

@@ -60,7 +60,8 @@ _JULIAN = b"org.apache.spark.legacy"
 class Wanted(NamedTuple):
     """Rows to put and to delete, in columns of gold's names and types; whether each is to be deleted; the
     columns that make a row's key, of which the table may lack companions; how many bytes the table's files
-    may have; and whether rows that are replaced may be marked in deletion vectors.
+    may have; and whether rows that are replaced may be marked in deletion vectors. `keyless`: the rows to put
+    are new ones, and one to delete stands for all that are equal to it in `keys`, which are all columns.
     """
 
     rows: pa.Table
@@ -68,6 +69,7 @@ class Wanted(NamedTuple):
     keys: Sequence[str]
     most: int
     marks: bool = True
+    keyless: bool = False
 
 
 class Done(NamedTuple):
@@ -86,8 +88,8 @@ class _Kept(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A table's newest version, its columns, and the rows to merge in these: all of them, their keys, and the
-    columns of the table that make a key.
+    """A table's newest version, its columns, and the rows to merge in these: all of them, the keys that are
+    looked for, and the columns of the table that make a key.
     """
 
     newest: Version
@@ -113,7 +115,7 @@ def prepared(table: Path, wanted: Wanted, *, marks: bool) -> Prepared | None:
     if not _is_fitting(fields, schema, wanted):
         return None
     rows = pa.table([_column(wanted.rows, field) for field in schema], schema=schema)
-    asked = _keys_of(rows, keys)
+    asked = _keys_of(rows.filter(pa.array(wanted.deleted, pa.bool_())) if wanted.keyless else rows, keys)
     if len(set(asked)) < len(asked):
         return None
     return Prepared(newest, fields, schema, rows=rows, asked=asked, keys=keys)
@@ -131,22 +133,23 @@ def merge_plain(table: Path, wanted: Wanted) -> Done | None:
         files = live_files(table, newest.number)
         if files is None or any(one.get("deletionVector") for one in files.values()):
             return None
-        kept = {path: _kept(table / path, schema, fields, keys=keys, asked=set(asked)) for path in files}
+        read = files if asked else ()
+        kept = {path: _kept(table / path, schema, fields, keys=keys, asked=set(asked)) for path in read}
     except UNREADABLE:
         return None
     met = Counter(key for one in kept.values() for key in one.met)
-    if any(number > 1 for number in met.values()):
+    if met.total() > len(met) and not wanted.keyless:
         return None
     put = rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))
     touched = [path for path, one in kept.items() if one.rows is not None]
     if not touched and not put.num_rows:
         return Done(newest.number, 0, 0)
     written = pa.concat_tables([*(one.rows for path, one in kept.items() if one.rows is not None), put])
-    info = info_of(met, asked, wanted.deleted, copied=written.num_rows - put.num_rows)
+    info = info_of(met, found, wanted, copied=written.num_rows - put.num_rows)
     with suppress(OSError):
         added = [write_file(table, physical(written, fields), None)] if written.num_rows else []
         if commit(table, newest, info, added, removed=[files[path] for path in touched]):
-            return Done(newest.number + 1, len(met), put.num_rows)
+            return Done(newest.number + 1, met.total(), put.num_rows)
         discard(table, *(one["path"] for one in added))
     return None
 
@@ -182,10 +185,10 @@ def _is_copied(field: T.StructField) -> bool:
 
 def _is_fitting(fields: list[T.StructField], schema: pa.Schema, wanted: Wanted) -> bool:
     """Whether the table has the columns of the rows, and its keys can be compared here."""
-    types = {field.name: field.type for field in schema}
+    types, compared = {field.name: field.type for field in schema}, _VALUES if wanted.keyless else _KEYS
     return (
         all(types.get(field.name) == field.type for field in wanted.rows.schema)
-        and all(isinstance(field.dataType, _KEYS) for field in fields if field.name in wanted.keys)
+        and all(isinstance(field.dataType, compared) for field in fields if field.name in wanted.keys)
         and any(field.name in wanted.keys for field in fields)
     )
 
@@ -197,7 +200,17 @@ def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
 
 
 def _keys_of(rows: pa.Table, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    return list(zip(*(rows.column(name).to_pylist() for name in keys), strict=True))
+    columns = (comparable(rows.column(name).combine_chunks()) for name in keys)
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def comparable(values: pa.Array) -> pa.Array:
+    """The values as Python compares them: floating-point numbers by their bits, as 0.0 and -0.0 are different
+    rows and NaN is equal to itself; times by theirs, of which some are none in Python.
+    """
+    if pa.types.is_floating(values.type) or pa.types.is_temporal(values.type):
+        return values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    return values
 
 
 def _kept(
@@ -249,17 +262,19 @@ def physical(rows: pa.Table, fields: list[T.StructField]) -> pa.Table:
     return pa.table(rows.columns, schema=pa.schema(named))
 
 
-def info_of(met: Counter[Any], asked: list[Any], deleted: list[bool], *, copied: int) -> dict[str, Any]:
+def info_of(met: Counter[Any], found: Prepared, wanted: Wanted, *, copied: int) -> dict[str, Any]:
     """What a commit says of a merge that has met these keys of gold."""
-    put = [key for key, gone in zip(asked, deleted, strict=True) if not gone]
-    updated = sum(key in met for key in put)
+    put = (
+        [] if wanted.keyless else [k for k, gone in zip(found.asked, wanted.deleted, strict=True) if not gone]
+    )
+    updated, number = sum(key in met for key in put), wanted.deleted.count(False)
     told = {
-        "numTargetRowsInserted": len(put) - updated,
+        "numTargetRowsInserted": number - updated,
         "numTargetRowsUpdated": updated,
-        "numTargetRowsDeleted": len(met) - updated,
+        "numTargetRowsDeleted": met.total() - updated,
         "numTargetRowsCopied": copied,
-        "numOutputRows": len(put) + copied,
-        "numSourceRows": len(asked),
+        "numOutputRows": number + copied,
+        "numSourceRows": found.rows.num_rows,
     }
     return {
         "operation": "MERGE",

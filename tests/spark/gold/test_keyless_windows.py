@@ -109,10 +109,13 @@ def operations(table: Path) -> list[str]:
     return [what for what in found if what != "SET TBLPROPERTIES"]
 
 
+@pytest.mark.parametrize("here", [True, False])
 def test_windows_add_and_take_rows_of_their_own_image(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: bool
 ) -> None:
     log = log_of_all()
+    if not here:
+        monkeypatch.setattr(limits, "GOLD_MERGE_BYTES", 0)
     at_once, _ = made(tmp_path / "once", log, log.parts[-1:])
     monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", 5)
 
@@ -122,5 +125,5 @@ def test_windows_add_and_take_rows_of_their_own_image(
     rows = tables["d.rows"]
     assert [one["f"] for one in rows if one["n"] == 2] == [0.0]
     assert len(rows) == 7
-    assert done["rows"] == ["WRITE Append", "MERGE", "WRITE Overwrite", "MERGE"]
+    assert done["rows"] == ["MERGE" if here else "WRITE Append", "MERGE", "WRITE Overwrite", "MERGE"]
     assert done["log"] == ["WRITE Overwrite part", *["WRITE Overwrite"] * 3]

@@ -223,7 +223,7 @@ def merge_in(
             mine = list(last.values())
         return through_gold(mode, mine)
 
-    def equal_rows(_: Any, columns: Any, rows: list[Row]) -> list[int]:
+    def equal_rows(*_: Any, columns: Any, rows: list[Row]) -> list[int]:
         there = Counter(map(image_text, gold.rows))
         return [there[image_text(row)] for row in rows]
 
