@@ -55,10 +55,12 @@ class Asked(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """The files that were met, by path: all rows of them that are gone now; and the keys that were met."""
+    """The files that were met, by path: all rows of them that are gone now; and the keys that were met, with
+    how many rows have each.
+    """
 
     rows: dict[str, BitMap]
-    met: list[Key]
+    met: Counter[Key]
 
 
 def is_marked(table: Path) -> bool:
@@ -75,15 +77,17 @@ def merge_marked(table: Path, wanted: Wanted) -> Done | None:
     if found is None:
         return None
     looked = _looked(table, found)
-    if looked is None or (len(set(looked[1].met)) < len(looked[1].met) and not wanted.keyless):
+    if looked is None:
         return None
     files, marked = looked
+    if marked.met.total() > len(marked.met) and not wanted.keyless:
+        return None
     put = found.rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))
     if not marked.rows and not put.num_rows:
         return Done(found.newest.number, 0, 0)
     with suppress(OSError):
         if _commit(table, found, files, marked, put=put, wanted=wanted):
-            return Done(found.newest.number + 1, len(marked.met), put.num_rows)
+            return Done(found.newest.number + 1, marked.met.total(), put.num_rows)
     return None
 
 
@@ -94,8 +98,7 @@ def equal_rows(table: Path, wanted: Wanted, version: int) -> list[int] | None:
     found = prepared(table, wanted, marks=False) or prepared(table, wanted, marks=True)
     if found is None or found.newest.number != version or (looked := _looked(table, found)) is None:
         return None
-    met = Counter(looked[1].met)
-    return [met[image] for image in found.asked]
+    return [looked[1].met[image] for image in found.asked]
 
 
 def _looked(table: Path, found: Prepared) -> tuple[dict[str, Added], Marked] | None:
@@ -125,7 +128,7 @@ def _commit(
     """Commit what is gone and what is new; files that no commit has added are deleted. Once a commit is being
     made they may be the table's, and stay where that breaks off.
     """
-    info = info_of(Counter(marked.met), found, wanted, copied=0)
+    info = info_of(marked.met, found, wanted, copied=0)
     with ExitStack() as made:
         added = []
         if put.num_rows:
@@ -180,14 +183,14 @@ def marked_of(table: Path, files: dict[str, Added], asked: Asked) -> Marked | No
         pa.array({key[column] for key in asked.keys}, comparable(pa.array([], type_)).type)
         for column, type_ in enumerate(asked.types)
     ]
-    found = Marked({}, [])
+    found = Marked({}, Counter())
     for path in chosen:
         gone = read_vector(table, files[path].get("deletionVector"))
         rows = BitMap()
         for number, key in _rows_of(table / path, asked, wanted):
             if key in asked.keys and number not in gone:
                 rows.add(number)
-                found.met.append(key)
+                found.met[key] += 1
         if rows:
             found.rows[path] = rows | gone
     return found
