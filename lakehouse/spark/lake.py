@@ -24,7 +24,7 @@ from lakehouse.spark.commit_files import Above, row_count, small_table
 from lakehouse.spark.plain.append import append_files, append_plain, create_of_files, create_of_rows, is_plain
 from lakehouse.spark.plain.create import create_mapped, create_plain, has_defaults
 from lakehouse.spark.plain.files import Added
-from lakehouse.spark.plain.mark import equal_rows, is_marked, merge_marked
+from lakehouse.spark.plain.mark import is_marked, merge_marked
 from lakehouse.spark.plain.merge import Done, Wanted, merge_plain
 from lakehouse.spark.session import reads_own_files
 
@@ -320,11 +320,6 @@ class Lake:
             return None
         with self.committing("gold", name):
             return merge_plain(folder, wanted) or merge_marked(folder, wanted)
-
-    def equal_rows(self, spark: SparkSession, name: str, wanted: Wanted, version: int) -> list[int] | None:
-        """How many rows of a gold table each of those to delete is equal to; None: Spark has to look."""
-        folder = self.folder(spark, "gold", name)
-        return None if folder is None else equal_rows(folder, wanted, version)
 
     def overwrite(
         self,

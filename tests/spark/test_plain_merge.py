@@ -7,6 +7,7 @@ import json
 import random
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,14 @@ from lakehouse.spark import limits
 from lakehouse.spark.commit_files import live_files
 from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold.layout import PROPERTIES
-from lakehouse.spark.gold.merge import equal_rows, merge_frame, merge_here, replace_frame, typed_frame
+from lakehouse.spark.gold.merge import (
+    equal_rows,
+    known_rows,
+    merge_frame,
+    merge_here,
+    replace_frame,
+    typed_frame,
+)
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.plain import append
 from lakehouse.spark.plain import merge as plain_merge
@@ -279,6 +287,44 @@ def test_rows_that_are_marked_are_those_that_delta_marks(spark: Any, tmp_path: P
     spark.sql(f"REORG TABLE {ref} APPLY (PURGE)").collect()
     spark.sql(f"VACUUM {ref}").collect()
     assert shown(spark, lake, "ours") == shown(spark, lake, "theirs")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_rows_of_keys_are_found_as_by_spark(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    chance, lake = random.Random(f"rows {key}"), Lake(str(tmp_path))
+    columns, keys = columns_of(key)
+    first, _ = batch(chance, columns, keys)
+    marked_table(spark, lake, "t", Typed(first.columns, {}, first.count), columns)
+    ref = lake.ref("gold", "t")
+    for number in range(3):
+        typed, deleted = batch(chance, columns, keys)
+        frame = typed_frame(spark, typed, columns, ["delete" if gone else "put" for gone in deleted])
+        if merge_here(spark, lake, "t", typed, deleted=deleted, columns=columns, keys=keys) is None:
+            merge_frame(spark, lake, "t", frame, keys=keys, options=PLAIN, rows=9)
+        if number == 1:
+            spark.sql(f"ALTER TABLE {ref} ADD COLUMNS (late STRING)").collect()
+            spark.sql(f"ALTER TABLE {ref} ALTER COLUMN small TYPE INT").collect()
+    told = CREATE.replace("small TINYINT", "small INT").replace("at DATETIME(6)", "at DATETIME(6), late TEXT")
+    columns = gold_columns(TiCDC().ddl(1, told.format(key)).lineage().steps[0].schema, virtual=False)
+    keys = [one for key_ in keys for one in columns if one.name == key_.name]
+    ids = tuple(one.column.id for one in keys)
+    asked = {tuple(one.to_canonical(chance.choice(pool(one))) for one in keys) for _ in range(9)}
+    late = next(one.column.id for one in columns if one.name == "late")
+    for tag in ({}, {late: "x"}):
+        found = []
+        for most in (limits.GOLD_MERGE_BYTES, 0):
+            with monkeypatch.context() as patch:
+                patch.setattr(limits, "GOLD_MERGE_BYTES", most)
+                if most:
+                    patch.setattr(write_gold, "_of_keys", None)  # Spark does not look
+                mode: Any = SimpleNamespace(ids=ids, tag=tag, word="upsert")
+                version = version_of(spark, lake, "t")
+                rows, exact = known_rows(spark, lake, "t", version, mode=mode, columns=columns, keys=asked)
+                found.append((sorted(map(repr, rows)), exact))
+        assert found[0] == found[1]
+        assert bool(found[0][0]) is not bool(tag)
 
 
 ROWS = "CREATE TABLE t (id INT, n DECIMAL(10,2), g DOUBLE, f FLOAT, w TEXT, day DATE, at DATETIME(6), x BLOB)"

@@ -2,11 +2,10 @@
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from heapq import nlargest
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -21,6 +20,7 @@ from lakehouse.spark import limits
 from lakehouse.spark.arrow import arrow_rows, columns_frame
 from lakehouse.spark.change_log.changes import position_sql
 from lakehouse.spark.column_types import data_type
+from lakehouse.spark.fold.key_bounds import key_bounds
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold.layout import (
     CHANGE_FEED,
@@ -31,7 +31,8 @@ from lakehouse.spark.gold.layout import (
     set_property,
     with_computed,
 )
-from lakehouse.spark.lake import Lake, literal, quote
+from lakehouse.spark.lake import Lake, quote
+from lakehouse.spark.plain import find
 from lakehouse.spark.plain.merge import Wanted
 from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 
@@ -41,12 +42,6 @@ ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
 # so many columns of a key
 _MOST_BOUNDED = 8
 _SIGNED_ZEROS = ("FLOAT", "DOUBLE", "ARRAY<FLOAT>")
-_WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-# keys of which there are more than so many for each row may leave gaps: looked for in so many equal parts, of
-# which so many spans are made
-_SPARSE, _PARTS, _SPANS = 8, 1024, 16
-# of these types different values have different texts
-_BOUNDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP_NTZ", "STRING")
 
 
 def typed_frame(
@@ -222,53 +217,6 @@ def with_companions(spark: SparkSession, lake: Lake, table: str, source: DataFra
     return [*held, *missing]
 
 
-def key_bounds(source: DataFrame, keys: list[GoldColumn]) -> list[str]:
-    """Conditions on gold's keys that hold for every row that the source can meet: Delta leaves out the files
-    that have no such key.
-    """
-    bounded = [key for key in keys if key.spark in _BOUNDED]
-    told = [
-        function(F.col(quote(key.name))).cast("string")
-        for key in bounded
-        for function in (F.min, F.max, lambda k: F.count_if(k.isNull()))
-    ]
-    row: Sequence[str | None] = source.agg(*told, F.count(F.lit(1))).first() or () if told else ()
-    found = []
-    for number, key in enumerate(bounded):
-        low, high, nulls = row[3 * number : 3 * number + 3]
-        if nulls == "0" and low is not None and high is not None and low.isprintable() and high.isprintable():
-            spans = [(low, high)]
-            if not number and key.spark in _WHOLE_NUMBERS:
-                told_apart = key_spans(source, key, int(low), int(high), rows=int(row[-1] or 0))
-                spans = [(str(first), str(last)) for first, last in told_apart]
-            each = [
-                f"t.{quote(key.name)} >= CAST({literal(first)} AS {key.spark})"
-                f" AND t.{quote(key.name)} <= CAST({literal(last)} AS {key.spark})"
-                for first, last in spans
-            ]
-            found.append(each[0] if len(each) == 1 else f"({' OR '.join(f'({one})' for one in each)})")
-    return found
-
-
-def key_spans(source: DataFrame, key: GoldColumn, low: int, high: int, *, rows: int) -> list[tuple[int, int]]:
-    """A few spans with all keys of so many rows in them, the largest gaps left out: one old row among new
-    ones must not have all that lies between opened. One span where the keys lie everywhere.
-    """
-    if high - low < _SPARSE * rows or high - low >= 1 << 62:
-        return [(low, high)]
-    name, step = quote(key.name), (high - low) // _PARTS + 1
-    part = F.expr(f"(CAST({name} AS BIGINT) - {low}) DIV {step}")
-    ends = source.groupBy(part.alias("part")).agg(F.min(F.col(name)), F.max(F.col(name))).collect()
-    parts = sorted((int(first), int(last)) for _, first, last in ends)
-    gaps = [(other[0] - one[1], number) for number, (one, other) in enumerate(pairwise(parts), 1)]
-    starts = sorted({0, *(number for gap, number in nlargest(_SPANS - 1, gaps) if gap > step)})
-    spans = [
-        (parts[start][0], parts[end - 1][1])
-        for start, end in zip(starts, [*starts[1:], len(parts)], strict=True)
-    ]
-    return spans if 2 * sum(last - first for first, last in spans) < high - low else [(low, high)]
-
-
 def merge_sql(
     target: str,
     view: str,
@@ -321,7 +269,8 @@ def equal_rows(
     typed = type_rows(rows, columns)
     arrow = arrow_rows(_schema_of(typed, columns), typed.values)
     wanted = _wanted(arrow, [True] * len(rows), columns)._replace(keyless=True)
-    counted = lake.equal_rows(spark, table, wanted, version) if limits.GOLD_MERGE_BYTES else None
+    folder = lake.folder(spark, "gold", table) if limits.GOLD_MERGE_BYTES else None
+    counted = None if folder is None else find.equal_rows(folder, wanted, version)
     if counted is not None:
         return counted
     gold = lake.read(spark, "gold", table, version)
@@ -336,31 +285,54 @@ def equal_rows(
 
 
 def known_rows(
-    gold: DataFrame, mode: Mode, columns: list[GoldColumn], keys: Collection[Any]
+    spark: SparkSession,
+    lake: Lake,
+    table: str,
+    version: int,
+    *,
+    mode: Mode,
+    columns: list[GoldColumn],
+    keys: Collection[Any],
 ) -> tuple[list[Row], bool]:
-    """Gold's rows of some keys (of a log the last one each), and whether they are all there is to know: no
-    value is in a companion.
+    """Gold's rows of some keys at a version (of a log the last one each), and whether they are all there is
+    to know: no value is in a companion.
     """
-    tags = {column.name: mode.tag[column.column.id] for column in columns if column.column.id in mode.tag}
     key_columns = [column for key in mode.ids for column in columns if column.column.id == key]
     typed = type_rows([dict(zip(mode.ids, key, strict=True)) for key in keys], key_columns)
-    wanted = typed_frame(gold.sparkSession, typed, key_columns)
-    renamed = wanted.select(
-        *[F.col(quote(column.name)).alias(f"k{i}") for i, column in enumerate(key_columns)]
-    )
-    same = [gold[quote(column.name)].eqNullSafe(renamed[f"k{i}"]) for i, column in enumerate(key_columns)]
+    tags = {column.name: mode.tag[column.column.id] for column in columns if column.column.id in mode.tag}
+    names, rows = [column.name for column in columns], None
+    held = [*names, *(column.companion for column in columns if column.companion)]
+    is_here = limits.GOLD_MERGE_BYTES and mode.word != "append" and not typed.raw
+    folder = lake.folder(spark, "gold", table) if is_here else None
+    if folder is not None:
+        asked = arrow_rows(_schema_of(typed, key_columns), typed.values)
+        wanted = Wanted(asked, [False] * typed.count, [key.name for key in key_columns], 0)
+        rows = find.rows_of_keys(folder, wanted, version, held)
+    if rows is None:
+        gold = lake.read(spark, "gold", table, version)
+        held = [name for name in held if name in names or name in gold.columns]
+        found = _of_keys(gold, typed_frame(spark, typed, key_columns), key_columns, tags)
+        is_log = mode.word == "append"
+        chosen = _last_rows(found, held, columns, key_columns) if is_log else _positional(found, held)
+        rows = chosen.toArrow().rename_columns(held)
+    for name, tag in tags.items():
+        rows = rows.filter(pc.field(name) == tag)
+    values = {name: rows.column(name).to_pylist() for name in rows.column_names}
+    texts = (value for name in values.keys() - set(names) for value in values[name])
+    exact = not typed.raw and all(value is None for value in texts)
+    return canonical_rows(columns, values, rows.num_rows), exact
+
+
+def _of_keys(
+    gold: DataFrame, wanted: DataFrame, keys: list[GoldColumn], tags: Mapping[str, Any]
+) -> DataFrame:
+    """Gold's rows of some keys that have these values."""
+    renamed = wanted.select(*[F.col(quote(column.name)).alias(f"k{i}") for i, column in enumerate(keys)])
+    same = [gold[quote(column.name)].eqNullSafe(renamed[f"k{i}"]) for i, column in enumerate(keys)]
     found = gold.join(F.broadcast(renamed), same, "left_semi")
     for name, tag in tags.items():
         found = found.where(F.col(quote(name)) == tag)
-    companions = [column.companion for column in columns if column.companion in gold.columns]
-    held = [*[column.name for column in columns], *companions]
-    chosen = (
-        _last_rows(found, held, columns, key_columns) if mode.word == "append" else _positional(found, held)
-    )
-    rows = chosen.toArrow()
-    values = {name: rows.column(i).to_pylist() for i, name in enumerate(held)}
-    exact = not typed.raw and all(value is None for name in companions for value in values[name])
-    return canonical_rows(columns, values, rows.num_rows), exact
+    return found
 
 
 def _positional(frame: DataFrame, names: list[str]) -> DataFrame:

@@ -1,7 +1,7 @@
 """Merges a window of changes into one gold table, on the driver or in Spark jobs."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,19 +72,23 @@ def is_met_otherwise(table: GoldTable, changes: list[Change], outcome: Outcome, 
 
 def breaks_with_gold(table: GoldTable, changes: list[Change], before: Position, *, version: int) -> Breaks:
     """The window's changes that do not fit, held against gold's rows at the version before them."""
-    run, touched = table.run, table.mode.touched(changes).keys
-    published = run.lake.read(run.spark, "gold", table.gold, version)
-    rows, exact = merge.known_rows(published, table.mode, table.columns, touched or ())
+    touched, upstream = table.mode.touched(changes).keys, table.run.settings.upstream
+    rows, exact = _known_rows(table, version, touched or ())
     if not (touched and exact):
         return NO_BREAKS
     begun = begun_at(table.lineage, 0, table.step, whole=True) is not None
     known = {key: Claim(before, None, after=False) for key in touched} if begun else {}
     there = {key for row in rows if (key := row_key(row, table.ids)) is not None}
     known |= {key: Claim(before, None, after=True) for key in there}
-    upstream = run.settings.upstream
     return breaks_among(
         table.lineage, changes, table.at, upstream, keys=set(touched), whole=False, known=known
     )
+
+
+def _known_rows(table: GoldTable, version: int, keys: Collection[Key]) -> tuple[list[Row], bool]:
+    """The table's rows of some keys at a version, and whether they are all there is to know."""
+    of, run, columns = table.mode, table.run, table.columns
+    return merge.known_rows(run.spark, run.lake, table.gold, version, mode=of, columns=columns, keys=keys)
 
 
 def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Position) -> merge.Merged:
@@ -159,13 +163,12 @@ def _completed(table: GoldTable, folded: Folded, version: int) -> bool:
     """Complete the images that were told in part by gold's rows at `version`, where these are the source's.
     Whether all of them are; else none is.
     """
-    run, entry = table.run, table.run.entries.get(table.lineage.id)
+    entry = table.run.entries.get(table.lineage.id)
     if table.size.small or entry is None or entry.state != "exact" or table.gate or not table.reads_back:
         return False
     if entry.lacking or folded.refused or folded.unknown or folded.problems:
         return False
-    published = run.lake.read(run.spark, "gold", table.gold, version)
-    rows, exact = merge.known_rows(published, table.mode, table.columns, folded.patches)
+    rows, exact = _known_rows(table, version, folded.patches)
     empty = dict.fromkeys(column.column.id for column in table.columns if column.column.id > 0)
     known = {row_key(row, table.ids): empty | row for row in rows}
     if not exact or not folded.patches.keys() <= known.keys():
@@ -204,8 +207,7 @@ def _counted_outcome(
         return None
     if not table.options.plain:
         return _logged_outcome(table, changes, before)
-    upstream = run.settings.upstream
-    images = counted(table.lineage, changes, upstream, step=table.step, before=before)
+    images = counted(table.lineage, changes, run.settings.upstream, step=table.step, before=before)
     if images is None:
         return None
     taken = [image for image in images if image.least]
@@ -266,16 +268,14 @@ def _advanced(
     """Update the changed keys from gold's rows; recompute them from silver when a change is late or a key
     can't be matched.
     """
-    run, mode = table.run, table.mode
+    mode, touched = table.mode, table.mode.touched(changes)
     # rows that an expectation refused are the source's, and not gold's; rows that were read while the table
     # changed may be of a later time
     since = before if table.gate is None and not table.lineage.is_unsettled_at(before) else None
-    touched = mode.touched(changes)
     keys, found = touched.keys, Found(touched.unknown, touched.problems)
     if keys is None or not mode.advances or not table.reads_back or (late and mode.word == "append"):
         return None
-    published = run.lake.read(run.spark, "gold", table.gold, version)
-    known, exact = merge.known_rows(published, mode, table.columns, keys)
+    known, exact = _known_rows(table, version, keys)
     if not mode.tells_apart(known):
         return None
     verdict, is_all = NO_VERDICT, False

@@ -10,9 +10,10 @@ import pytest
 
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.options import GoldOptions
+from lakehouse.spark.fold import key_bounds
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge as write_gold
-from lakehouse.spark.gold.merge import key_bounds, merge_frame, replace_frame
+from lakehouse.spark.gold.merge import merge_frame, replace_frame
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.maintain import GOLD_FILES, optimize
 from tests.support.feeds import TiCDC
@@ -97,10 +98,10 @@ def test_every_row_of_a_batch_is_within_the_bounds(spark: Any, type_: str, value
     (key,) = key_of(f"CREATE TABLE t (`k``y` {type_}, PRIMARY KEY (`k``y`))", "k`y")
     rows = spark.sql(" UNION ALL ".join(f"SELECT CAST({value} AS {key.spark}) `k``y`" for value in values))
 
-    bounds = key_bounds(rows, [key])
+    bounds = key_bounds.key_bounds(rows, [key])
 
     assert bool(bounds) == (
-        key.spark in write_gold._BOUNDED
+        key.spark in key_bounds._BOUNDED
         and "NULL" not in values
         and not any(r"\n" in value for value in values)
     )
@@ -128,7 +129,7 @@ def test_gaps_between_keys_are_left_out(spark: Any, type_: str, keys: list[int],
     spark.createDataFrame(pa.table({"id": pa.array(keys, "int64")})).createOrReplaceTempView("wide")
     rows = spark.sql(f"SELECT CAST(id AS {key.spark}) id FROM wide")
 
-    (bound,) = key_bounds(rows, [key])
+    (bound,) = key_bounds.key_bounds(rows, [key])
 
     assert bound.count(">=") == opened
     rows.createOrReplaceTempView("bounded")

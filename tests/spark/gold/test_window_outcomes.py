@@ -216,7 +216,7 @@ def merge_in(
 ) -> None:
     """One window by `merge_changes`, or `in_jobs` by `merge_window`, with gold's rows in memory."""
 
-    def known_rows(_: Any, mode: Mode, columns: Any, keys: Any) -> tuple[list[Row], bool]:
+    def known_rows(*_: Any, mode: Mode, columns: Any, keys: Any) -> tuple[list[Row], bool]:
         mine = [row for row in gold.rows if row_key(row, mode.ids) in keys]
         if mode.word == "append":
             last = {row_key(row, mode.ids): row for row in sorted(mine, key=lambda row: row[POSITION])}
