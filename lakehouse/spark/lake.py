@@ -24,7 +24,8 @@ from lakehouse.spark.commit_files import Above, row_count, small_table
 from lakehouse.spark.plain.append import append_files, append_plain, create_of_files, create_of_rows, is_plain
 from lakehouse.spark.plain.create import create_mapped, create_plain, has_defaults
 from lakehouse.spark.plain.files import Added
-from lakehouse.spark.plain.mark import is_marked, merge_marked
+from lakehouse.spark.plain.find import Hits
+from lakehouse.spark.plain.mark import merge_marked
 from lakehouse.spark.plain.merge import Done, Wanted, merge_plain
 from lakehouse.spark.session import reads_own_files
 
@@ -306,12 +307,9 @@ class Lake:
         with self.committing("gold", name):
             return create_mapped(folder, fields, files, properties)
 
-    def marks_rows(self, spark: SparkSession, name: str) -> bool:
-        """Whether the driver may merge rows into a gold table by marking those that it replaces."""
-        folder = self.folder(spark, "gold", name)
-        return folder is not None and is_marked(folder)
-
-    def merge_rows(self, spark: SparkSession, name: str, wanted: Wanted) -> Done | None:
+    def merge_rows(
+        self, spark: SparkSession, name: str, wanted: Wanted, known: Hits | None = None
+    ) -> Done | None:
         """Merge the driver's rows by key into a gold table without Spark; None where nothing was done, and a
         MERGE has to do it (lakehouse/spark/plain/merge.py, lakehouse/spark/plain/mark.py).
         """
@@ -319,7 +317,7 @@ class Lake:
         if folder is None:
             return None
         with self.committing("gold", name):
-            return merge_plain(folder, wanted) or merge_marked(folder, wanted)
+            return merge_plain(folder, wanted) or merge_marked(folder, wanted, known)
 
     def overwrite(
         self,

@@ -21,6 +21,7 @@ from lakehouse.spark.commit_files import live_files
 from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold.layout import PROPERTIES
 from lakehouse.spark.gold.merge import (
+    Equal,
     equal_rows,
     known_rows,
     merge_frame,
@@ -361,17 +362,20 @@ def test_rows_without_a_key_are_counted_and_merged_as_by_delta(
             for most in (limits.GOLD_MERGE_BYTES, 0):
                 patch.setattr(limits, "GOLD_MERGE_BYTES", most)
                 counts.append(equal_rows(spark, lake, "ours", version, columns=columns, rows=gone))
-        assert counts[0] == counts[1]
+        equal, spark_says = counts
+        assert equal is not None and equal.hits is not None
+        assert spark_says == Equal(equal.counts)
         typed, deleted = type_rows([*put, *gone], columns), [False] * len(put) + [True] * len(gone)
         frame = typed_frame(spark, typed, columns, ["delete" if one else "put" for one in deleted])
         theirs = merge_frame(spark, lake, "theirs", frame, keys=columns, options=PLAIN, rows=9, keyless=True)
-        ours = merge_here(spark, lake, "ours", typed, deleted=deleted, columns=columns, keys=[])
+        known = equal.hits if number % 2 else None
+        ours = merge_here(spark, lake, "ours", typed, deleted=deleted, columns=columns, keys=[], known=known)
         own += ours is not None
         if ours is None:
             assert theirs.version in (9, 10, 11)
             ours = merge_frame(spark, lake, "ours", frame, keys=columns, options=PLAIN, rows=9, keyless=True)
         assert (ours.matched, ours.written) == (theirs.matched, theirs.written)
-        assert ours.matched == sum(counts[0] or ())
+        assert ours.matched == sum(equal.counts)
         met += ours.matched or 0
         assert shown(spark, lake, "ours") == shown(spark, lake, "theirs"), number
     assert own >= 6 and met >= 40
@@ -407,6 +411,23 @@ def test_rows_in_many_files_are_marked_and_those_files_stay(spark: Any, tmp_path
         if number < 2:  # rows of the lower half
             assert 0 < len(touched & before.keys()) < 4
     assert len(before.keys() & files.keys()) < 4
+
+
+def test_where_delta_is_to_make_a_checkpoint_it_makes_one_of_no_rows(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    columns, keys = columns_of("id")
+    marked_table(spark, lake, "t", rows_of(columns, {"id": 1}), columns)
+    for number in range(9):
+        row = rows_of(columns, {"id": 1, "w": f"w{number}"})
+        done = merge_here(spark, lake, "t", row, deleted=[False], columns=columns, keys=keys)
+        assert done is not None and done.matched == 1
+    told = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', 't')}").collect()
+    operations = [row.operation for row in sorted(told, key=lambda row: row.version)]
+    assert operations[1:] == ["SET TBLPROPERTIES", *["MERGE"] * 8, "SET TBLPROPERTIES", "MERGE"]
+    assert {path.name for path in tmp_path.glob("gold/t/_delta_log/*checkpoint*")} >= {
+        "00000000000000000010.checkpoint.parquet"
+    }
+    assert lake.read(spark, "gold", "t").first().w == "w8"
 
 
 def test_a_vector_that_is_not_as_told_is_left_to_delta(spark: Any, tmp_path: Path) -> None:

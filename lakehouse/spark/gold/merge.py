@@ -27,12 +27,13 @@ from lakehouse.spark.gold.layout import (
     DELETION_VECTORS,
     PROPERTIES,
     metadata_of,
+    put_property,
     set_clustering,
     set_property,
     with_computed,
 )
 from lakehouse.spark.lake import Lake, quote
-from lakehouse.spark.plain import find
+from lakehouse.spark.plain import find, mark
 from lakehouse.spark.plain.merge import Wanted
 from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 
@@ -126,14 +127,15 @@ def merge_here(
     columns: list[GoldColumn],
     keys: list[GoldColumn],
     options: GoldOptions = PLAIN,
+    known: find.Hits | None = None,
 ) -> Merged | None:
     """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a table on
     this machine's own disk, without Spark; None where nothing was done, and that has to do it. Without `keys`
-    the table has none.
+    the table has none; `known`: its rows that `equal_rows` has found.
     """
     wanted = _wanted(arrow_rows(_schema_of(typed, columns), typed.values), deleted, keys or columns)
-    wanted = wanted._replace(marks=options.deletion_vectors, keyless=not keys)
-    return _merge_rows(spark, lake, table, wanted)
+    marks = options.deletion_vectors and _may_mark(spark, lake, table)
+    return _merge_rows(spark, lake, table, wanted._replace(marks=marks, keyless=not keys), known)
 
 
 def _wanted(rows: pa.Table, deleted: list[bool], keys: list[GoldColumn]) -> Wanted:
@@ -141,8 +143,22 @@ def _wanted(rows: pa.Table, deleted: list[bool], keys: list[GoldColumn]) -> Want
     return Wanted(rows, deleted, names, limits.GOLD_MERGE_BYTES)
 
 
-def _merge_rows(spark: SparkSession, lake: Lake, table: str, wanted: Wanted) -> Merged | None:
-    done = lake.merge_rows(spark, table, wanted)
+def _may_mark(spark: SparkSession, lake: Lake, table: str) -> bool:
+    """Whether the driver may merge rows by marking those that it replaces. Where Delta is to make the next
+    version, with a checkpoint, it makes one of no rows: its MERGE would read all files.
+    """
+    folder = lake.folder(spark, "gold", table)
+    newest = None if folder is None else mark.marked_version(folder)
+    if newest is not None and newest.is_due:
+        lake.before_write()
+        put_property(spark, lake, table, DELETION_VECTORS, "true")
+    return newest is not None
+
+
+def _merge_rows(
+    spark: SparkSession, lake: Lake, table: str, wanted: Wanted, known: find.Hits | None = None
+) -> Merged | None:
+    done = lake.merge_rows(spark, table, wanted, known)
     return None if done is None else Merged(done.version, done.matched, done.written)
 
 
@@ -165,7 +181,7 @@ def merge_frame(
     source = with_computed(source, options.computed, OP)
     held = with_companions(spark, lake, table, source)
     here = here and limits.GOLD_MERGE_BYTES > 0 and not (keyless or options.computed)
-    may_mark = here and options.deletion_vectors and lake.marks_rows(spark, table)
+    may_mark = here and options.deletion_vectors and _may_mark(spark, lake, table)
     if may_mark and (merged := _marked(spark, lake, table, source, keys=keys)) is not None:
         return merged
     view = f"lakehouse_{uuid.uuid4().hex}"
@@ -260,19 +276,26 @@ def same_cells(columns: Sequence[GoldColumn], values: Mapping[str, str], *, exac
     return found
 
 
+class Equal(NamedTuple):
+    """How many rows gold has that are equal to each of some; and which, where the driver has looked."""
+
+    counts: list[int]
+    hits: find.Hits | None = None
+
+
 def equal_rows(
     spark: SparkSession, lake: Lake, table: str, version: int, *, columns: list[GoldColumn], rows: list[Row]
-) -> list[int] | None:
-    """How many rows gold has at a version that are equal to each of `rows`. None where it lacks a companion
+) -> Equal | None:
+    """The rows that gold has at a version that are equal to each of `rows`. None where it lacks a companion
     that one of them needs.
     """
     typed = type_rows(rows, columns)
     arrow = arrow_rows(_schema_of(typed, columns), typed.values)
     wanted = _wanted(arrow, [True] * len(rows), columns)._replace(keyless=True)
     folder = lake.folder(spark, "gold", table) if limits.GOLD_MERGE_BYTES else None
-    counted = None if folder is None else find.equal_rows(folder, wanted, version)
-    if counted is not None:
-        return counted
+    hits = None if folder is None else find.equal_rows(folder, wanted, version)
+    if hits is not None:
+        return Equal([hits.met[image] for image in hits.asked], hits)
     gold = lake.read(spark, "gold", table, version)
     if not set(typed.raw) <= set(gold.columns):
         return None
@@ -281,7 +304,7 @@ def equal_rows(
     same = F.expr(" AND ".join(same_cells(columns, values, exactly=True)))
     found = gold.alias("t").join(F.broadcast(frame.alias("s")), same)
     counts = {row[0]: row[1] for row in found.groupBy(F.col(f"s.{OP}")).count().collect()}
-    return [counts.get(str(number), 0) for number in range(len(rows))]
+    return Equal([counts.get(str(number), 0) for number in range(len(rows))])
 
 
 def known_rows(

@@ -15,6 +15,7 @@ from lakehouse.fold.upcast import Row
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between
+from lakehouse.spark.plain.find import Hits
 from lakehouse.spark.quality.gates import NO_VERDICT, Verdict
 
 
@@ -124,6 +125,7 @@ class Outcome(NamedTuple):
     """What a window's changes do to gold's rows: rows to put, rows to delete (a log has only rows to put),
     and what the fold found. `first`: the keys whose rows gold must have before; None: not known. `meets`: how
     many rows of a table without a key the deletes take; rows that stay of them are among those to put.
+    `hits`: which of gold's rows these may be.
     """
 
     puts: list[Row]
@@ -131,6 +133,7 @@ class Outcome(NamedTuple):
     found: Found = NOTHING_FOUND
     first: frozenset[Key] | None = None
     meets: int = 0
+    hits: Hits | None = None
 
 
 class TableResult(NamedTuple):

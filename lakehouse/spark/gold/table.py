@@ -52,7 +52,7 @@ from lakehouse.spark.gold.layout import (
     new_fields,
 )
 from lakehouse.spark.gold.plan import GoldRun
-from lakehouse.spark.gold.results import Counted, Found, Size, Written, has_misfits
+from lakehouse.spark.gold.results import Counted, Found, Outcome, Size, Written, has_misfits
 from lakehouse.spark.plain.files import rows_of
 from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Verdict
 from lakehouse.spark.session import capabilities
@@ -94,15 +94,8 @@ class GoldTable:
     @property
     def mode(self) -> Mode:
         """The rules of the table's mode."""
-        settings = self.run.settings
-        return Mode(
-            self.lineage,
-            self.at,
-            settings.upstream,
-            settings.clock,
-            options=self.options,
-            virtual=settings.virtual,
-        )
+        of = self.run.settings
+        return Mode(self.lineage, self.at, of.upstream, of.clock, options=self.options, virtual=of.virtual)
 
     @property
     def own_changes(self) -> DataFrame:
@@ -152,17 +145,8 @@ def open_table(
     schema = lineage.steps[step].schema
     columns = gold_columns(schema, virtual=settings.virtual, options=options)
     columns += own_columns(options, [column.name for column in columns])
-    return GoldTable(
-        run,
-        lineage,
-        at,
-        gold,
-        options=options,
-        step=step,
-        columns=columns,
-        ids=key_ids(lineage, step),
-        gate=gate,
-    )
+    ids = key_ids(lineage, step)
+    return GoldTable(run, lineage, at, gold, options=options, step=step, columns=columns, ids=ids, gate=gate)
 
 
 class WholeTable(NamedTuple):
@@ -389,12 +373,20 @@ def _created_here(table: GoldTable, whole: WholeTable) -> merge.Merged | None:
     return merge.create_here(run.spark, run.lake, table.gold, typed, columns=table.columns)
 
 
-def merged_here(table: GoldTable, puts: list[Row], deletes: list[Row]) -> merge.Merged | None:
-    """Rows merged into gold without Spark; None where that can't be."""
+def merged_here(table: GoldTable, outcome: Outcome) -> merge.Merged | None:
+    """An outcome's rows merged into gold without Spark; None where that can't be."""
     if not limits.GOLD_MERGE_BYTES or table.mode.word == "append" or table.options.computed:
         return None
     spark, lake, columns = table.run.spark, table.run.lake, table.columns
-    typed, gone = type_rows([*puts, *deletes], columns), [False] * len(puts) + [True] * len(deletes)
+    puts, deletes = outcome.puts, outcome.deletes
     return merge.merge_here(
-        spark, lake, table.gold, typed, deleted=gone, columns=columns, keys=table.keys, options=table.options
+        spark,
+        lake,
+        table.gold,
+        type_rows([*puts, *deletes], columns),
+        deleted=[False] * len(puts) + [True] * len(deletes),
+        columns=columns,
+        keys=table.keys,
+        options=table.options,
+        known=outcome.hits,
     )

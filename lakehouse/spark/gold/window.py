@@ -95,7 +95,7 @@ def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Positi
     """Write the outcomes of a table's shards, or of the table itself, in one commit."""
     table = outcomes[0][0]
     run, mode = table.run, table.mode
-    if len(outcomes) == 1 and (here := merged_here(table, *outcomes[0][1][:2])) is not None:
+    if len(outcomes) == 1 and (here := merged_here(table, outcomes[0][1])) is not None:
         return here
     frames = [
         frame_of(shard, outcome.puts, outcome.deletes, ops=mode.word != "append")
@@ -211,22 +211,22 @@ def _counted_outcome(
     if images is None:
         return None
     taken = [image for image in images if image.least]
-    held: list[int] | None = []
+    held: merge.Equal | None = merge.Equal([])
     if taken:
         if not (table.reads_back and mode.shows_all):
             return None
         rows = [image.row for image in taken]
         held = merge.equal_rows(run.spark, run.lake, table.gold, version, columns=table.columns, rows=rows)
-    if held is None or any(count < image.least for count, image in zip(held, taken, strict=True)):
+    if held is None or any(count < image.least for count, image in zip(held.counts, taken, strict=True)):
         return None
     puts = [image.row for image in images for _ in range(image.more)]
-    gone = [(count, image) for count, image in zip(held, taken, strict=True) if image.more < 0]
+    gone = [(count, image) for count, image in zip(held.counts, taken, strict=True) if image.more < 0]
     meets = sum(count for count, _ in gone)
     if meets > len(changes) + limits.GOLD_TABLE_CHANGES:
         return None
     puts += [image.row for count, image in gone for _ in range(count + image.more)]
     found = Found(problems=lacking_cells(puts, mode.needed))
-    return Outcome(puts, [image.row for _, image in gone], found, meets=meets)
+    return Outcome(puts, [image.row for _, image in gone], found, meets=meets, hits=held.hits)
 
 
 def _logged_outcome(table: GoldTable, changes: list[Change], before: Position) -> Outcome | None:

@@ -73,6 +73,11 @@ class Version(NamedTuple):
     def properties(self) -> dict[str, str]:
         return dict(self.told["metadata"].get("configuration", {}))
 
+    @property
+    def is_due(self) -> bool:
+        """Whether Delta is to make the next version, with a checkpoint."""
+        return (self.number + 1) % int(self.properties.get(INTERVAL, 10)) == 0
+
     def appended(self, app: str) -> int:
         """The version of an application id's last transaction."""
         found = [one["version"] for one in self.told["setTransactions"] if one["appId"] == app]
@@ -228,9 +233,9 @@ def _removal(added: dict[str, Any], at: int) -> dict[str, Any]:
     return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": added["size"], **marks}
 
 
-def newest_version(table: Path) -> Version | None:
-    """The newest version; None where its checksum file does not tell all of it, or Delta is to make the next
-    one, with a checkpoint.
+def newest_version(table: Path, *, due: bool = False) -> Version | None:
+    """The newest version; None where its checksum file does not tell all of it, or, but with `due`, Delta is
+    to make the next one.
     """
     try:
         number, _, info = next(newest_commits(table))
@@ -244,8 +249,7 @@ def newest_version(table: Path) -> Version | None:
             and len(told["setTransactions"]) < _MOST_TRANSACTIONS
         )
         newest = Version(number, told)
-        is_next = (number + 1) % int(newest.properties.get(INTERVAL, 10)) != 0
-        return newest if is_whole and is_next else None
+        return newest if is_whole and (due or not newest.is_due) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
         # no table, a log that is being cleaned up, a file that is half there or lacks what it may lack
         return None

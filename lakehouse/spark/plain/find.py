@@ -41,23 +41,24 @@ class Asked(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """A table's files, by path; the rows in them that have one of the keys, and those that were gone before,
-    of each file that has such a row; and how many rows have each key.
+    """The rows of a table's version that have one of the keys that are asked for: the table's files, by path;
+    in each file that has such rows these, and those that were gone before; and how many rows have each key.
     """
 
+    version: int
+    asked: list[Key]
     files: dict[str, Added]
     rows: dict[str, BitMap]
     gone: dict[str, BitMap]
     met: Counter[Key]
 
 
-def equal_rows(table: Path, wanted: Wanted, version: int) -> list[int] | None:
-    """How many rows a table without a key has that are equal to each of the rows to delete, at a version that
-    is its newest one.
+def equal_rows(table: Path, wanted: Wanted, version: int) -> Hits | None:
+    """The rows of a table without a key that are equal to the rows to delete, at a version that is its newest
+    one.
     """
     found = _prepared(table, wanted, version)
-    hits = None if found is None else hits_of(table, found)
-    return None if found is None or hits is None else [hits.met[image] for image in found.asked]
+    return None if found is None else hits_of(table, found)
 
 
 def rows_of_keys(table: Path, wanted: Wanted, version: int, names: Sequence[str]) -> pa.Table | None:
@@ -78,7 +79,7 @@ def rows_of_keys(table: Path, wanted: Wanted, version: int, names: Sequence[str]
 
 
 def _prepared(table: Path, wanted: Wanted, version: int) -> Prepared | None:
-    found = prepared(table, wanted, marks=False) or prepared(table, wanted, marks=True)
+    found = prepared(table, wanted, marks=False, due=True) or prepared(table, wanted, marks=True, due=True)
     return found if found is not None and found.newest.number == version else None
 
 
@@ -91,35 +92,42 @@ def hits_of(table: Path, found: Prepared) -> Hits | None:
     asked = Asked([named[name] for name in found.keys], types, set(found.asked), order)
     try:
         files = live_files(table, found.newest.number)
-        return None if files is None else _hits(table, files, asked)
+        chosen = None if files is None else _chosen(files, asked)
+        if files is None or chosen is None:
+            return None
+        hits = Hits(found.newest.number, found.asked, files, {}, {}, Counter())
+        for path in chosen:
+            _add(hits, table, path, asked)
+        return hits
     except (*UNREADABLE, TypeError):  # a file without statistics
         return None
 
 
-def _hits(table: Path, files: dict[str, Added], asked: Asked) -> Hits | None:
+def _chosen(files: dict[str, Added], asked: Asked) -> list[str] | None:
+    """The files that may have one of the keys. None where these have too many rows to look at."""
     values = {
         column: sorted(key[column] for key in asked.keys if key[column] is not None)
         for column, type_ in enumerate(asked.types)
         if pa.types.is_integer(type_) or pa.types.is_string(type_)
     }
     chosen = [path for path, file in files.items() if asked.keys and _may_have(file, asked, values)]
-    if sum(json.loads(files[path]["stats"])["numRecords"] for path in chosen) > _MOST_ROWS:
-        return None
+    rows = sum(json.loads(files[path]["stats"])["numRecords"] for path in chosen)
+    return chosen if rows <= _MOST_ROWS else None
+
+
+def _add(hits: Hits, table: Path, path: str, asked: Asked) -> None:
+    """Add the rows of a file."""
+    gone, rows = read_vector(table, hits.files[path].get("deletionVector")), BitMap()
     wanted = [
         pa.array({key[column] for key in asked.keys}, comparable(pa.array([], type_)).type)
         for column, type_ in enumerate(asked.types)
     ]
-    found = Hits(files, {}, {}, Counter())
-    for path in chosen:
-        gone = read_vector(table, files[path].get("deletionVector"))
-        rows = BitMap()
-        for number, key in _rows_of(table / path, asked, wanted):
-            if key in asked.keys and number not in gone:
-                rows.add(number)
-                found.met[key] += 1
-        if rows:
-            found.rows[path], found.gone[path] = rows, gone
-    return found
+    for number, key in _rows_of(table / path, asked, wanted):
+        if key in asked.keys and number not in gone:
+            rows.add(number)
+            hits.met[key] += 1
+    if rows:
+        hits.rows[path], hits.gone[path] = rows, gone
 
 
 def _may_have(file: Added, asked: Asked, values: dict[int, list[Any]]) -> bool:

@@ -14,27 +14,28 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from lakehouse.spark.plain.append import commit, newest_version
+from lakehouse.spark.plain.append import Version, commit, newest_version
 from lakehouse.spark.plain.deletion_vectors import counts_of, write_vectors
 from lakehouse.spark.plain.files import Added, discard, write_file
 from lakehouse.spark.plain.find import Hits, hits_of
 from lakehouse.spark.plain.merge import Done, Prepared, Wanted, info_of, is_known, physical, prepared
 
 
-def is_marked(table: Path) -> bool:
-    """Whether rows can be merged so into the table in a folder, as far as its newest version tells."""
-    newest = newest_version(table)
-    return newest is not None and is_known(newest, marks=True)
+def marked_version(table: Path) -> Version | None:
+    """The newest version of the table in a folder, if rows can be merged so into it, as far as that tells."""
+    newest = newest_version(table, due=True)
+    return newest if newest is not None and is_known(newest, marks=True) else None
 
 
-def merge_marked(table: Path, wanted: Wanted) -> Done | None:
+def merge_marked(table: Path, wanted: Wanted, known: Hits | None = None) -> Done | None:
     """Merge rows by key into the table in a folder, which has deletion vectors, as `merge_plain` does. None
-    where nothing was done, and Delta has to do it.
+    where nothing was done, and Delta has to do it. `known`: what has been found in a version of some keys.
     """
     found = prepared(table, wanted, marks=True) if wanted.marks else None
     if found is None:
         return None
-    hits = hits_of(table, found)
+    is_known = known is not None and (known.version, known.asked) == (found.newest.number, found.asked)
+    hits = known if is_known else hits_of(table, found)
     if hits is None or (hits.met.total() > len(hits.met) and not wanted.keyless):
         return None
     put = found.rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))

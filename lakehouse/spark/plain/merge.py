@@ -100,11 +100,11 @@ class Prepared(NamedTuple):
     keys: list[str]
 
 
-def prepared(table: Path, wanted: Wanted, *, marks: bool) -> Prepared | None:
-    """What a merge without Spark begins with; `marks`: into a table with deletion vectors. None where Delta
-    has to merge.
+def prepared(table: Path, wanted: Wanted, *, marks: bool, due: bool = False) -> Prepared | None:
+    """What a merge without Spark begins with; `marks`: into a table with deletion vectors, `due`: also where
+    Delta is to make the next version. None where Delta has to merge.
     """
-    newest = newest_version(table)
+    newest = newest_version(table, due=due)
     if newest is None or not is_known(newest, marks=marks):
         return None
     fields = T.StructType.fromJson(json.loads(newest.told["metadata"]["schemaString"])).fields

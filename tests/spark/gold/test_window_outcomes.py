@@ -223,9 +223,9 @@ def merge_in(
             mine = list(last.values())
         return through_gold(mode, mine)
 
-    def equal_rows(*_: Any, columns: Any, rows: list[Row]) -> list[int]:
+    def equal_rows(*_: Any, columns: Any, rows: list[Row]) -> merge.Equal:
         there = Counter(map(image_text, gold.rows))
-        return [there[image_text(row)] for row in rows]
+        return merge.Equal([there[image_text(row)] for row in rows])
 
     def write(outcomes: list[tuple[Table, Outcome]], before: Position) -> merge.Merged:
         [(of, outcome)] = outcomes
