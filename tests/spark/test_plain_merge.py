@@ -307,8 +307,8 @@ def test_rows_of_keys_are_found_as_by_spark(
         if number == 1:
             spark.sql(f"ALTER TABLE {ref} ADD COLUMNS (late STRING)").collect()
             spark.sql(f"ALTER TABLE {ref} ALTER COLUMN small TYPE INT").collect()
-    told = CREATE.replace("small TINYINT", "small INT").replace("at DATETIME(6)", "at DATETIME(6), late TEXT")
-    columns = gold_columns(TiCDC().ddl(1, told.format(key)).lineage().steps[0].schema, virtual=False)
+    sql = CREATE.replace("small TINYINT", "small INT").replace("at DATETIME(6)", "at DATETIME(6), late TEXT")
+    columns = gold_columns(TiCDC().ddl(1, sql.format(key)).lineage().steps[0].schema, virtual=False)
     keys = [one for key_ in keys for one in columns if one.name == key_.name]
     ids = tuple(one.column.id for one in keys)
     asked = {tuple(one.to_canonical(chance.choice(pool(one))) for one in keys) for _ in range(9)}
@@ -322,8 +322,8 @@ def test_rows_of_keys_are_found_as_by_spark(
                     patch.setattr(write_gold, "_of_keys", None)  # Spark does not look
                 mode: Any = SimpleNamespace(ids=ids, tag=tag, word="upsert")
                 version = version_of(spark, lake, "t")
-                rows, exact = known_rows(spark, lake, "t", version, mode=mode, columns=columns, keys=asked)
-                found.append((sorted(map(repr, rows)), exact))
+                told = known_rows(spark, lake, "t", version, mode=mode, columns=columns, keys=asked)
+                found.append((sorted(map(repr, told.rows)), told.exact))
         assert found[0] == found[1]
         assert bool(found[0][0]) is not bool(tag)
 
@@ -369,7 +369,17 @@ def test_rows_without_a_key_are_counted_and_merged_as_by_delta(
         frame = typed_frame(spark, typed, columns, ["delete" if one else "put" for one in deleted])
         theirs = merge_frame(spark, lake, "theirs", frame, keys=columns, options=PLAIN, rows=9, keyless=True)
         known = equal.hits if number % 2 else None
-        ours = merge_here(spark, lake, "ours", typed, deleted=deleted, columns=columns, keys=[], known=known)
+        ours = merge_here(
+            spark,
+            lake,
+            "ours",
+            typed,
+            deleted=deleted,
+            columns=columns,
+            keys=columns,
+            keyless=True,
+            known=known,
+        )
         own += ours is not None
         if ours is None:
             assert theirs.version in (9, 10, 11)

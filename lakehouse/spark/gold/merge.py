@@ -127,15 +127,16 @@ def merge_here(
     columns: list[GoldColumn],
     keys: list[GoldColumn],
     options: GoldOptions = PLAIN,
+    keyless: bool = False,
     known: find.Hits | None = None,
 ) -> Merged | None:
     """What `merge_frame` does, of the driver's typed rows, of which some are to be deleted, into a table on
-    this machine's own disk, without Spark; None where nothing was done, and that has to do it. Without `keys`
-    the table has none; `known`: its rows that `equal_rows` has found.
+    this machine's own disk, without Spark; None where nothing was done, and that has to do it. `known`: the
+    rows without a key that `equal_rows` has found.
     """
-    wanted = _wanted(arrow_rows(_schema_of(typed, columns), typed.values), deleted, keys or columns)
+    wanted = _wanted(arrow_rows(_schema_of(typed, columns), typed.values), deleted, keys)
     marks = options.deletion_vectors and _may_mark(spark, lake, table)
-    return _merge_rows(spark, lake, table, wanted._replace(marks=marks, keyless=not keys), known)
+    return _merge_rows(spark, lake, table, wanted._replace(marks=marks, keyless=keyless), known)
 
 
 def _wanted(rows: pa.Table, deleted: list[bool], keys: list[GoldColumn]) -> Wanted:
@@ -307,6 +308,14 @@ def equal_rows(
     return Equal([counts.get(str(number), 0) for number in range(len(rows))])
 
 
+class Known(NamedTuple):
+    """Gold's rows of some keys; whether no value is in a companion; and where the driver has found them."""
+
+    rows: list[Row]
+    exact: bool
+    hits: find.Hits | None = None
+
+
 def known_rows(
     spark: SparkSession,
     lake: Lake,
@@ -316,34 +325,34 @@ def known_rows(
     mode: Mode,
     columns: list[GoldColumn],
     keys: Collection[Any],
-) -> tuple[list[Row], bool]:
-    """Gold's rows of some keys at a version (of a log the last one each), and whether they are all there is
-    to know: no value is in a companion.
-    """
+) -> Known:
+    """Gold's rows of some keys at a version; of a log the last one each."""
     key_columns = [column for key in mode.ids for column in columns if column.column.id == key]
     typed = type_rows([dict(zip(mode.ids, key, strict=True)) for key in keys], key_columns)
     tags = {column.name: mode.tag[column.column.id] for column in columns if column.column.id in mode.tag}
-    names, rows = [column.name for column in columns], None
+    names = [column.name for column in columns]
+    found: tuple[pa.Table, find.Hits | None] | None = None
     held = [*names, *(column.companion for column in columns if column.companion)]
     is_here = limits.GOLD_MERGE_BYTES and mode.word != "append" and not typed.raw
     folder = lake.folder(spark, "gold", table) if is_here else None
     if folder is not None:
         asked = arrow_rows(_schema_of(typed, key_columns), typed.values)
         wanted = Wanted(asked, [False] * typed.count, [key.name for key in key_columns], 0)
-        rows = find.rows_of_keys(folder, wanted, version, held)
-    if rows is None:
+        found = find.rows_of_keys(folder, wanted, version, held)
+    if found is None:
         gold = lake.read(spark, "gold", table, version)
         held = [name for name in held if name in names or name in gold.columns]
-        found = _of_keys(gold, typed_frame(spark, typed, key_columns), key_columns, tags)
-        is_log = mode.word == "append"
-        chosen = _last_rows(found, held, columns, key_columns) if is_log else _positional(found, held)
-        rows = chosen.toArrow().rename_columns(held)
+        frame, is_log = typed_frame(spark, typed, key_columns), mode.word == "append"
+        mine = _of_keys(gold, frame, key_columns, tags)
+        chosen = _last_rows(mine, held, columns, key_columns) if is_log else _positional(mine, held)
+        found = chosen.toArrow().rename_columns(held), None
+    rows, hits = found
     for name, tag in tags.items():
         rows = rows.filter(pc.field(name) == tag)
     values = {name: rows.column(name).to_pylist() for name in rows.column_names}
     texts = (value for name in values.keys() - set(names) for value in values[name])
     exact = not typed.raw and all(value is None for value in texts)
-    return canonical_rows(columns, values, rows.num_rows), exact
+    return Known(canonical_rows(columns, values, rows.num_rows), exact, hits)
 
 
 def _of_keys(

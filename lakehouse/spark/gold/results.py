@@ -125,7 +125,7 @@ class Outcome(NamedTuple):
     """What a window's changes do to gold's rows: rows to put, rows to delete (a log has only rows to put),
     and what the fold found. `first`: the keys whose rows gold must have before; None: not known. `meets`: how
     many rows of a table without a key the deletes take; rows that stay of them are among those to put.
-    `hits`: which of gold's rows these may be.
+    `hits`: which rows of gold have been found.
     """
 
     puts: list[Row]

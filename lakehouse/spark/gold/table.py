@@ -386,7 +386,8 @@ def merged_here(table: GoldTable, outcome: Outcome) -> merge.Merged | None:
         type_rows([*puts, *deletes], columns),
         deleted=[False] * len(puts) + [True] * len(deletes),
         columns=columns,
-        keys=table.keys,
+        keys=table.keys or columns,
         options=table.options,
+        keyless=not table.ids,
         known=outcome.hits,
     )

@@ -73,7 +73,7 @@ def is_met_otherwise(table: GoldTable, changes: list[Change], outcome: Outcome, 
 def breaks_with_gold(table: GoldTable, changes: list[Change], before: Position, *, version: int) -> Breaks:
     """The window's changes that do not fit, held against gold's rows at the version before them."""
     touched, upstream = table.mode.touched(changes).keys, table.run.settings.upstream
-    rows, exact = _known_rows(table, version, touched or ())
+    rows, exact, _ = _known_rows(table, version, touched or ())
     if not (touched and exact):
         return NO_BREAKS
     begun = begun_at(table.lineage, 0, table.step, whole=True) is not None
@@ -85,8 +85,8 @@ def breaks_with_gold(table: GoldTable, changes: list[Change], before: Position, 
     )
 
 
-def _known_rows(table: GoldTable, version: int, keys: Collection[Key]) -> tuple[list[Row], bool]:
-    """The table's rows of some keys at a version, and whether they are all there is to know."""
+def _known_rows(table: GoldTable, version: int, keys: Collection[Key]) -> merge.Known:
+    """The table's rows of some keys at a version."""
     of, run, columns = table.mode, table.run, table.columns
     return merge.known_rows(run.spark, run.lake, table.gold, version, mode=of, columns=columns, keys=keys)
 
@@ -144,11 +144,12 @@ def outcome_of(table: GoldTable, changes: list[Change], before: Position, versio
     folded = fold(table.lineage, changes, table.at, table.run.settings.upstream, whole=False)
     found = Found(folded.unknown, frozenset(folded.problems))
     settle(folded, [column.column.id for column in table.columns if column.column.id > 0])
-    if late is None and (not folded.patches or _completed(table, folded, version)):
+    completed = _completed(table, folded, version) if late is None and folded.patches else None
+    if late is None and not folded.patches:
         deletes = [dict(zip(table.ids, key, strict=True)) | mode.tag for key in folded.deleted]
-        rows = finish(folded)
-        found = found.plus(Found({}, lacking_cells(rows, mode.needed), breaks=folded.breaks))
-        return Outcome([row | mode.tag for row in rows], deletes, found, frozenset(folded.first))
+        puts, hits = [row | mode.tag for row in finish(folded)], completed.hits if completed else None
+        found = found.plus(Found({}, lacking_cells(puts, mode.needed), breaks=folded.breaks))
+        return Outcome(puts, deletes, found, frozenset(folded.first), hits=hits)
     touched = {*folded.rows, *folded.deleted, *folded.patches, *folded.refused}
     if late is not None and (outcome := _later_outcome(table, touched, late)) is not None:
         return outcome._replace(found=found.plus(outcome.found))
@@ -159,23 +160,21 @@ def outcome_of(table: GoldTable, changes: list[Change], before: Position, versio
     return Outcome(puts, deletes, found.plus(again))
 
 
-def _completed(table: GoldTable, folded: Folded, version: int) -> bool:
-    """Complete the images that were told in part by gold's rows at `version`, where these are the source's.
-    Whether all of them are; else none is.
-    """
+def _completed(table: GoldTable, folded: Folded, version: int) -> merge.Known | None:
+    """Complete all images told in part by gold's rows at `version`; None where these are not the source's."""
     entry = table.run.entries.get(table.lineage.id)
     if table.size.small or entry is None or entry.state != "exact" or table.gate or not table.reads_back:
-        return False
+        return None
     if entry.lacking or folded.refused or folded.unknown or folded.problems:
-        return False
-    rows, exact = _known_rows(table, version, folded.patches)
+        return None
+    gold = _known_rows(table, version, folded.patches)
     empty = dict.fromkeys(column.column.id for column in table.columns if column.column.id > 0)
-    known = {row_key(row, table.ids): empty | row for row in rows}
-    if not exact or not folded.patches.keys() <= known.keys():
-        return False
+    known = {row_key(row, table.ids): empty | row for row in gold.rows}
+    if not gold.exact or not folded.patches.keys() <= known.keys():
+        return None
     folded.rows |= {key: known[key] | folded.patches[key] for key in folded.patches}
     folded.patches.clear()
-    return True
+    return gold
 
 
 def _later_outcome(table: GoldTable, touched: set[Key], first: Position) -> Outcome | None:
@@ -275,7 +274,7 @@ def _advanced(
     keys, found = touched.keys, Found(touched.unknown, touched.problems)
     if keys is None or not mode.advances or not table.reads_back or (late and mode.word == "append"):
         return None
-    known, exact = _known_rows(table, version, keys)
+    known, exact, hits = _known_rows(table, version, keys)
     if not mode.tells_apart(known):
         return None
     verdict, is_all = NO_VERDICT, False
@@ -292,7 +291,7 @@ def _advanced(
     found = found.plus(findings_of(again, verdict)._replace(all_changes=is_all))._replace(applied=0)
     if mode.word == "append":
         return Outcome(mode.log_above(rows, before), [], found)
-    return Outcome(*mode.differences(known, rows, exact=exact), found)
+    return Outcome(*mode.differences(known, rows, exact=exact), found, hits=hits)
 
 
 def merge_window(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyroaring import BitMap
 from pyspark.sql import types as T
 
@@ -22,30 +23,35 @@ from lakehouse.spark.commit_files import UNREADABLE, live_files
 from lakehouse.spark.plain.deletion_vectors import read_vector
 from lakehouse.spark.plain.files import Added
 from lakehouse.spark.plain.merge import PHYSICAL, Prepared, Wanted, comparable, opened, prepared
+from lakehouse.spark.plain.read import bytes_of
 
-# so many rows are looked at, read at once, and of these so many with all their columns
-_MOST_ROWS, _AT_ONCE, _WHOLE_AT_ONCE = 50_000_000, 65_536, 4096
+_MOST_ROWS = 50_000_000  # are looked at
+# so many rows are read at once, fewer where they have texts, and these about so many bytes
+_AT_ONCE, _TEXTS_AT_ONCE, _BYTES_AT_ONCE = 65_536, 32_768, 16 * 1024 * 1024
 Key = tuple[Any, ...]
 
 
 class Asked(NamedTuple):
     """The keys of the rows to merge: the table's columns that make one, as its files name them, with their
-    types; the keys themselves, each once; and the columns in the order in which they are looked at, of most
-    values first.
+    types; the keys themselves, each once; the values of each column; and the columns in the order in which
+    they are looked at: texts last, others by how many values are asked for.
     """
 
     physical: list[str]
     types: list[pa.DataType]
     keys: set[Key]
+    values: list[pa.Array]
     order: list[int]
 
 
 class Hits(NamedTuple):
-    """The rows of a table's version that have one of the keys that are asked for: the table's files, by path;
-    in each file that has such rows these, and those that were gone before; and how many rows have each key.
+    """The rows of a table's version that have one of the keys, of these columns, that are asked for: the
+    table's files, by path; in each file that has such rows these, and those that were gone before; and how
+    many rows have each key.
     """
 
     version: int
+    keys: list[str]
     asked: list[Key]
     files: dict[str, Added]
     rows: dict[str, BitMap]
@@ -61,9 +67,11 @@ def equal_rows(table: Path, wanted: Wanted, version: int) -> Hits | None:
     return None if found is None else hits_of(table, found)
 
 
-def rows_of_keys(table: Path, wanted: Wanted, version: int, names: Sequence[str]) -> pa.Table | None:
-    """The rows that a table has of these keys, at a version that is its newest one: of some columns those
-    that it has.
+def rows_of_keys(
+    table: Path, wanted: Wanted, version: int, names: Sequence[str]
+) -> tuple[pa.Table, Hits] | None:
+    """The rows that a table has of these keys, at a version that is its newest one, of some columns those
+    that it has; and which they are.
     """
     found = _prepared(table, wanted, version)
     hits = None if found is None else hits_of(table, found)
@@ -75,7 +83,13 @@ def rows_of_keys(table: Path, wanted: Wanted, version: int, names: Sequence[str]
         read = [_taken(table / path, rows, chosen, schema) for path, rows in hits.rows.items()]
     except UNREADABLE:
         return None
-    return pa.concat_tables([schema.empty_table(), *read])
+    return pa.concat_tables([schema.empty_table(), *read]), hits
+
+
+def is_of(hits: Hits, found: Prepared) -> bool:
+    """Whether the rows are those of the keys that are looked for."""
+    of_version = hits.version == found.newest.number and hits.keys == found.keys
+    return of_version and set(hits.asked) == set(found.asked)
 
 
 def _prepared(table: Path, wanted: Wanted, version: int) -> Prepared | None:
@@ -85,22 +99,33 @@ def _prepared(table: Path, wanted: Wanted, version: int) -> Prepared | None:
 
 def hits_of(table: Path, found: Prepared) -> Hits | None:
     """The rows that have the keys that are looked for."""
-    named = {field.name: field.metadata[PHYSICAL] for field in found.fields}
-    types = [found.schema.field(name).type for name in found.keys]
-    several = [len(set(values)) for values in zip(*found.asked, strict=True)]
-    order = sorted(range(len(several)), key=lambda column: -several[column])
-    asked = Asked([named[name] for name in found.keys], types, set(found.asked), order)
+    asked = _asked(found)
     try:
         files = live_files(table, found.newest.number)
         chosen = None if files is None else _chosen(files, asked)
         if files is None or chosen is None:
             return None
-        hits = Hits(found.newest.number, found.asked, files, {}, {}, Counter())
+        hits = Hits(found.newest.number, found.keys, found.asked, files, {}, {}, Counter())
         for path in chosen:
             _add(hits, table, path, asked)
         return hits
-    except (*UNREADABLE, TypeError):  # a file without statistics
+    except (*UNREADABLE, TypeError, AttributeError):  # a file without statistics
         return None
+
+
+def _asked(found: Prepared) -> Asked:
+    named = {field.name: field.metadata[PHYSICAL] for field in found.fields}
+    types = [found.schema.field(name).type for name in found.keys]
+    values = [
+        pa.array({key[column] for key in found.asked}, comparable(pa.array([], type_)).type)
+        for column, type_ in enumerate(types)
+    ]
+    order = sorted(range(len(types)), key=lambda column: (not _is_short(types[column]), -len(values[column])))
+    return Asked([named[name] for name in found.keys], types, set(found.asked), values, order)
+
+
+def _is_short(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(type_) or pa.types.is_decimal(type_))
 
 
 def _chosen(files: dict[str, Added], asked: Asked) -> list[str] | None:
@@ -118,11 +143,7 @@ def _chosen(files: dict[str, Added], asked: Asked) -> list[str] | None:
 def _add(hits: Hits, table: Path, path: str, asked: Asked) -> None:
     """Add the rows of a file."""
     gone, rows = read_vector(table, hits.files[path].get("deletionVector")), BitMap()
-    wanted = [
-        pa.array({key[column] for key in asked.keys}, comparable(pa.array([], type_)).type)
-        for column, type_ in enumerate(asked.types)
-    ]
-    for number, key in _rows_of(table / path, asked, wanted):
+    for number, key in _rows_of(table / path, asked):
         if key in asked.keys and number not in gone:
             rows.add(number)
             hits.met[key] += 1
@@ -145,38 +166,52 @@ def _may_have(file: Added, asked: Asked, values: dict[int, list[Any]]) -> bool:
     return True
 
 
-def _rows_of(file: Path, asked: Asked, wanted: list[pa.Array]) -> Iterator[tuple[int, Key]]:
+def _rows_of(file: Path, asked: Asked) -> Iterator[tuple[int, Key]]:
     """The number and the key of each row that has one of the wanted values in each column."""
     read = opened(file)
     held = set(read.schema_arrow.names)
     if held.isdisjoint(asked.physical):
         raise ValueError(f"{file}: expected a column of the key, got none")
 
-    def met(column: int, batch: pa.RecordBatch, numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
+    def cells(column: int, batch: pa.RecordBatch) -> pa.Array:
         name, type_ = asked.physical[column], asked.types[column]
-        cells = batch.column(name).cast(type_) if name in held else pa.nulls(batch.num_rows, type_)
-        taken = comparable(cells.take(numbers))
-        return taken, pc.is_in(taken, value_set=wanted[column])
+        return comparable(batch.column(name).cast(type_) if name in held else pa.nulls(batch.num_rows, type_))
+
+    def is_met(column: int, found: pa.Array) -> pa.Array:
+        return pc.is_in(found, value_set=asked.values[column])
 
     first, *rest = asked.order
     if rest and (name := asked.physical[first]) in held:
-        batches = read.iter_batches(_AT_ONCE, columns=[name])
-        if not any(pc.any(met(first, batch, _numbers(batch))[1]).as_py() for batch in batches):
+        # many files have none of the most selective column's values
+        looked = (pc.any(is_met(first, cells(first, batch))).as_py() for batch in _batches(read, [name]))
+        if not any(looked):
             return
     start = 0
-    for batch in read.iter_batches(_AT_ONCE, columns=[name for name in asked.physical if name in held]):
-        numbers, columns = _numbers(batch), dict[int, pa.Array]()
-        for column in asked.order:
-            taken, is_one = met(column, batch, numbers)
-            columns = {other: cells.filter(is_one) for other, cells in columns.items()}
+    for batch in _batches(read, [name for name in asked.physical if name in held]):
+        taken = cells(first, batch)
+        numbers = pc.indices_nonzero(is_met(first, taken))
+        columns = {first: taken.take(numbers)}
+        for column in rest:
+            taken = cells(column, batch).take(numbers)
+            is_one = is_met(column, taken)
+            columns = {other: found.filter(is_one) for other, found in columns.items()}
             columns[column], numbers = taken.filter(is_one), numbers.filter(is_one)
         keys = zip(*(columns[column].to_pylist() for column in range(len(columns))), strict=True)
         yield from zip((numbers.to_numpy() + start).tolist(), keys, strict=True)
         start += batch.num_rows
 
 
-def _numbers(batch: pa.RecordBatch) -> pa.Array:
-    return pa.array(np.arange(batch.num_rows))
+def _batches(read: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of a file's rows, few at once where these are large: as the file tells, and as the first
+    ones are, for a text that many rows have is in a file once.
+    """
+    rows = _AT_ONCE
+    if not all(_is_short(read.schema_arrow.field(name).type) for name in columns):
+        first = next(read.iter_batches(1024, columns=columns), None)
+        told = sum(bytes_of(read.metadata.row_group(one), columns) for one in range(read.num_row_groups))
+        most = max(told // max(1, read.metadata.num_rows), first.nbytes // first.num_rows if first else 0, 1)
+        rows = max(1, min(_TEXTS_AT_ONCE, _BYTES_AT_ONCE // most))
+    return iter(read.iter_batches(rows, columns=columns))
 
 
 def _taken(file: Path, rows: BitMap, fields: list[T.StructField], schema: pa.Schema) -> pa.Table:
@@ -184,7 +219,7 @@ def _taken(file: Path, rows: BitMap, fields: list[T.StructField], schema: pa.Sch
     read, numbers, start, found = opened(file), np.array(rows), 0, list[pa.Table]()
     physical = [field.metadata[PHYSICAL] for field in fields]
     held = set(read.schema_arrow.names) & set(physical)
-    for batch in read.iter_batches(_WHOLE_AT_ONCE, columns=[name for name in physical if name in held]):
+    for batch in _batches(read, [name for name in physical if name in held]):
         low, high = np.searchsorted(numbers, (start, start + batch.num_rows))
         if low < high:
             taken = batch.take(pa.array(numbers[low:high] - start))

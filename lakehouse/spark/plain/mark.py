@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakehouse.spark.plain.append import Version, commit, newest_version
 from lakehouse.spark.plain.deletion_vectors import counts_of, write_vectors
 from lakehouse.spark.plain.files import Added, discard, write_file
-from lakehouse.spark.plain.find import Hits, hits_of
+from lakehouse.spark.plain.find import Hits, hits_of, is_of
 from lakehouse.spark.plain.merge import Done, Prepared, Wanted, info_of, is_known, physical, prepared
 
 
@@ -34,8 +34,7 @@ def merge_marked(table: Path, wanted: Wanted, known: Hits | None = None) -> Done
     found = prepared(table, wanted, marks=True) if wanted.marks else None
     if found is None:
         return None
-    is_known = known is not None and (known.version, known.asked) == (found.newest.number, found.asked)
-    hits = known if is_known else hits_of(table, found)
+    hits = known if known is not None and is_of(known, found) else hits_of(table, found)
     if hits is None or (hits.met.total() > len(hits.met) and not wanted.keyless):
         return None
     put = found.rows.filter(pa.array([not gone for gone in wanted.deleted], pa.bool_()))

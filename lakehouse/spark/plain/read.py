@@ -79,7 +79,7 @@ def footers(table: Path, names: Iterable[str], columns: Sequence[str]) -> list[F
 def _footer(table: Path, name: str, columns: Sequence[str]) -> Footer | None:
     told = pq.read_metadata(table / name)
     held = {told.schema.column(number).path.split(".")[0] for number in range(told.num_columns)}
-    size = sum(_bytes_of(told.row_group(number), columns) for number in range(told.num_row_groups))
+    size = sum(bytes_of(told.row_group(number), columns) for number in range(told.num_row_groups))
     return Footer(name, told.num_rows, size) if held.issuperset(columns) else None
 
 
@@ -100,10 +100,10 @@ def read_batches(table: Path, names: Iterable[str], schema: pa.Schema, rows: int
 
 def _few_rows(group: pq.RowGroupMetaData, columns: Sequence[str], rows: int) -> int:
     """How many rows of a group are read at once."""
-    return max(1, min(rows, _AT_ONCE * group.num_rows // max(1, _bytes_of(group, columns))))
+    return max(1, min(rows, _AT_ONCE * group.num_rows // max(1, bytes_of(group, columns))))
 
 
-def _bytes_of(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
+def bytes_of(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
     """About how many bytes some columns of a group have in memory."""
     parts = map(group.column, range(group.num_columns))
     return sum(part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] in columns)

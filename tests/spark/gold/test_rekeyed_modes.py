@@ -38,9 +38,9 @@ def test_a_key_that_two_rows_had_is_folded_whole_and_not_gone_on_from_the_wrong_
     earlier = Mode(lineage, before, upstream, TSO, options).rows(changes).rows
     mode = Mode(lineage, at, upstream, TSO, options)
 
-    def known_rows(*_: Any, mode: Mode, columns: Any, keys: Any) -> tuple[list[Any], bool]:
+    def known_rows(*_: Any, mode: Mode, columns: Any, keys: Any) -> merge.Known:
         found = [row for row in earlier if row_key(row, mode.ids) in keys]
-        return found[-1:] if mode.word == "append" else found, True
+        return merge.Known(found[-1:] if mode.word == "append" else found, exact=True)
 
     monkeypatch.setattr(merge, "known_rows", known_rows)
     table: Any = SimpleNamespace(

@@ -216,12 +216,12 @@ def merge_in(
 ) -> None:
     """One window by `merge_changes`, or `in_jobs` by `merge_window`, with gold's rows in memory."""
 
-    def known_rows(*_: Any, mode: Mode, columns: Any, keys: Any) -> tuple[list[Row], bool]:
+    def known_rows(*_: Any, mode: Mode, columns: Any, keys: Any) -> merge.Known:
         mine = [row for row in gold.rows if row_key(row, mode.ids) in keys]
         if mode.word == "append":
             last = {row_key(row, mode.ids): row for row in sorted(mine, key=lambda row: row[POSITION])}
             mine = list(last.values())
-        return through_gold(mode, mine)
+        return merge.Known(*through_gold(mode, mine))
 
     def equal_rows(*_: Any, columns: Any, rows: list[Row]) -> merge.Equal:
         there = Counter(map(image_text, gold.rows))
