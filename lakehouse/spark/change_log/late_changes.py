@@ -5,13 +5,15 @@ A run reads the done records. It reads silver only if a batch has a change at or
 that a replay may have sent in another form than before are left out.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from msgspec import UNSET
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.events import Position, position_struct
+from lakehouse.events import POSITION_PARTS, Position, position_struct
 from lakehouse.ops.progress import Disproved, NextOffset
 from lakehouse.ops.records.gold import Manifest
 from lakehouse.ops.records.silver import Done
@@ -30,6 +32,9 @@ from lakehouse.spark.silver.tables import read_silver
 
 PROMISES = f"topic string, partition int, promise {POSITION}"
 NEXT = "topic string, incarnation string, partition int, next bigint"
+_WHERE = ["database", "table", "position"]
+_ASKED = [*_WHERE, "key", "commit_ts", "flags", *RECORD]
+_FEW = 10_000
 
 
 def disproved(
@@ -60,8 +65,7 @@ def disproofs(log: OpsLog, last: Manifest, until: Position) -> list[Disproved]:
     late = changes.where(F.col("batch").isin(batches) & between(None, last.watermark))
     late = late.where(~F.array_contains(F.coalesce("flags", F.array()), "snapshot"))
     late = _broken(late, before, last.watermark)
-    late = _first_read(late, before.next)
-    spans = _spans(late)
+    late, spans, has_rows = _collected(_first_read(late, before.next))
     if not spans:
         return []
     known = changes.where(F.col("batch") <= last.batch)
@@ -69,7 +73,8 @@ def disproofs(log: OpsLog, last: Manifest, until: Position) -> list[Disproved]:
     first = F.min(F.struct("position", *RECORD)).alias("first")
     found = late.groupBy("database", "table").agg(F.count("*").alias("n"), first).collect()
     told = () if last.disproved is UNSET else last.disproved
-    if found and (any(one.until == anew(until[0]) for one in told) or _has_known_rows(late, known)):
+    is_anew = any(one.until == anew(until[0]) for one in told)
+    if found and (is_anew or (has_rows and _has_known_rows(late, known))):
         until = anew(until[0])
     return [
         Disproved(
@@ -129,12 +134,30 @@ def _first_read(late: DataFrame, read: Iterable[NextOffset]) -> DataFrame:
     return late.join(known, PLACE, "left").where(F.col("offset") >= F.coalesce("next", F.lit(0)))
 
 
-def _spans(late: DataFrame) -> tuple[Span, ...]:
-    """Where the changes lie: silver is looked through for others of their commits there alone."""
-    bounds = late.groupBy("database", "table").agg(
-        F.min("position").alias("low"), F.max("position").alias("high")
-    )
-    return spans_of((tuple(row.low), tuple(row.high)) for row in bounds.collect())
+class Late(NamedTuple):
+    """Changes that came late; where they lie: silver is looked through for others of their commits there
+    alone; and whether they may be rows of transactions that say which row they are.
+    """
+
+    changes: DataFrame
+    spans: tuple[Span, ...]
+    has_rows: bool = True
+
+
+def _collected(late: DataFrame) -> Late:
+    """The changes, as the driver's rows if they are few: else each query would read silver for them again."""
+    late = late.select(*_ASKED)
+    rows = late.limit(_FEW + 1).toArrow()
+    if rows.num_rows > _FEW:
+        ends = F.min("position").alias("low"), F.max("position").alias("high")
+        bounds = late.groupBy("database", "table").agg(*ends).collect()
+        return Late(late, spans_of((tuple(row.low), tuple(row.high)) for row in bounds))
+    lies: dict[tuple[str, str], list[Position]] = defaultdict(list)
+    for database, table, position in zip(*(rows[name].to_pylist() for name in _WHERE), strict=True):
+        lies[database, table].append(tuple(position[part] for part in POSITION_PARTS))
+    spans = spans_of((min(positions), max(positions)) for positions in lies.values())
+    has_rows = any(flag.startswith("tx=") for flags in rows["flags"].to_pylist() for flag in flags or ())
+    return Late(late.sparkSession.createDataFrame(rows, late.schema), spans, has_rows)
 
 
 def _without_replays(late: DataFrame, known: DataFrame) -> DataFrame:
