@@ -72,8 +72,8 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
         table = "/".join(query.partition("`")[2].partition("`")[0].split("/")[-2:])
         return writes.around(f"{verb} {table}", lambda: sql(self, query, *arguments, **named))
 
-    def named_merge(self: Lake, spark: Any, name: str, wanted: Wanted, *known: Any) -> Any:
-        return writes.around(f"MERGE gold/{name}", lambda: merge(self, spark, name, wanted, *known))
+    def named_merge(self: Lake, spark: Any, name: str, wanted: Wanted, known: Any = None) -> Any:
+        return writes.around(f"MERGE gold/{name}", lambda: merge(self, spark, name, wanted, known))
 
     def named_create(self: Lake, spark: Any, name: str, rows: Any, **told: Any) -> Any:
         return writes.around(f"gold {name}", lambda: create(self, spark, name, rows, **told))
