@@ -73,7 +73,7 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
         return writes.around(f"{verb} {table}", lambda: sql(self, query, *arguments, **named))
 
     def named_merge(self: Lake, spark: Any, name: str, wanted: Wanted, known: Any = None) -> Any:
-        return writes.around(f"MERGE gold/{name}", lambda: merge(self, spark, name, wanted, known))
+        return writes.around(f"MERGE gold/{name}", lambda: merge(self, spark, name, wanted, known=known))
 
     def named_create(self: Lake, spark: Any, name: str, rows: Any, **told: Any) -> Any:
         return writes.around(f"gold {name}", lambda: create(self, spark, name, rows, **told))

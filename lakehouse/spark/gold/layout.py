@@ -97,11 +97,12 @@ def set_property(spark: SparkSession, lake: Lake, table: str, name: str, *, want
     held = dict(row[0] or {}) if row is not None else {}
     if (held.get(name) == "true") != wanted:
         lake.before_write()
-        put_property(spark, lake, table, name, str(wanted).lower())
+        put_property(spark, lake, table, {name: str(wanted).lower()})
 
 
-def put_property(spark: SparkSession, lake: Lake, table: str, name: str, value: str) -> None:
+def put_property(spark: SparkSession, lake: Lake, table: str, property: dict[str, str]) -> None:
     """Write a property of the table, in a commit of its own, whatever it was."""
+    [(name, value)] = property.items()
     spark.sql(f"ALTER TABLE {lake.ref('gold', table)} SET TBLPROPERTIES ('{name}' = '{value}')")
 
 

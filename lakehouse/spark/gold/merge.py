@@ -136,7 +136,7 @@ def merge_here(
     """
     wanted = _wanted(arrow_rows(_schema_of(typed, columns), typed.values), deleted, keys)
     marks = options.deletion_vectors and _may_mark(spark, lake, table)
-    return _merge_rows(spark, lake, table, wanted._replace(marks=marks, keyless=keyless), known)
+    return _merge_rows(spark, lake, table, wanted._replace(marks=marks, keyless=keyless), known=known)
 
 
 def _wanted(rows: pa.Table, deleted: list[bool], keys: list[GoldColumn]) -> Wanted:
@@ -152,14 +152,14 @@ def _may_mark(spark: SparkSession, lake: Lake, table: str) -> bool:
     newest = None if folder is None else mark.marked_version(folder)
     if newest is not None and newest.is_due:
         lake.before_write()
-        put_property(spark, lake, table, DELETION_VECTORS, "true")
+        put_property(spark, lake, table, {DELETION_VECTORS: "true"})
     return newest is not None
 
 
 def _merge_rows(
     spark: SparkSession, lake: Lake, table: str, wanted: Wanted, known: find.Hits | None = None
 ) -> Merged | None:
-    done = lake.merge_rows(spark, table, wanted, known)
+    done = lake.merge_rows(spark, table, wanted, known=known)
     return None if done is None else Merged(done.version, done.matched, done.written)
 
 

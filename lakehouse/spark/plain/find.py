@@ -105,7 +105,9 @@ def hits_of(table: Path, found: Prepared) -> Hits | None:
         chosen = None if files is None else _chosen(files, asked)
         if files is None or chosen is None:
             return None
-        hits = Hits(found.newest.number, found.keys, found.asked, files, {}, {}, Counter())
+        hits = Hits(
+            found.newest.number, found.keys, found.asked, files=files, rows={}, gone={}, met=Counter()
+        )
         for path in chosen:
             _add(hits, table, path, asked)
         return hits
@@ -121,7 +123,8 @@ def _asked(found: Prepared) -> Asked:
         for column, type_ in enumerate(types)
     ]
     order = sorted(range(len(types)), key=lambda column: (not _is_short(types[column]), -len(values[column])))
-    return Asked([named[name] for name in found.keys], types, set(found.asked), values, order)
+    physical = [named[name] for name in found.keys]
+    return Asked(physical, types, keys=set(found.asked), values=values, order=order)
 
 
 def _is_short(type_: pa.DataType) -> bool:
