@@ -339,7 +339,7 @@ def known_rows(
         asked = arrow_rows(_schema_of(typed, key_columns), typed.values)
         wanted = Wanted(asked, [False] * typed.count, [key.name for key in key_columns], 0)
         found = find.rows_of_keys(folder, wanted, version, held)
-    if found is None:
+    if found is None or not {*names} <= {*found[0].column_names}:
         gold = lake.read(spark, "gold", table, version)
         held = [name for name in held if name in names or name in gold.columns]
         frame, is_log = typed_frame(spark, typed, key_columns), mode.word == "append"
